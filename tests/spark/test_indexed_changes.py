@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 import tailrace.spark
+from support.cases import open_case
 from support.servers import Server
 from tailrace.model import STRETCH_BYTES, Lsn
 
-pytestmark = [pytest.mark.spark, pytest.mark.postgres]
+pytestmark = pytest.mark.spark
 
 
+def test_a_relative_path_is_one_folder(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether this process has gone elsewhere since, or not. Of a read it lies where Spark was started, as with Spark's own sources;
+    of `changes`, where this process is when it is called."""
+    case = open_case("xact", 16, "with_slot", tmp_path)
+    wanted = {"database": case.meta["dbname"], "table": "public.a"}
+    count = spark.read.format("tailrace").options(**wanted).load(str(case.data_dir)).count()
+    assert count
+    read = spark.read.format("tailrace").options(**wanted).load(os.path.relpath(case.data_dir))
+    monkeypatch.chdir(tmp_path)
+    called = tailrace.spark.changes(spark, case.data_dir.name, **wanted)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert (read.count(), called.count()) == (count, count)
+
+
+@pytest.mark.postgres
 @pytest.mark.marathon
 def test_executors_scan(spark: SparkSession, tmp_path: Path) -> None:
     with Server(16, {"max_wal_size": "2GB"}, wal_segment_mb=16) as server:

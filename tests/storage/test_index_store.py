@@ -5,7 +5,9 @@ A log is cut into stretches, and what has a sealed index is not scanned again. N
 
 from __future__ import annotations
 
+import os
 import random
+import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -171,3 +173,28 @@ def test_wal_that_was_damaged_after_it_was_indexed(case: Case, tmp_path: Path) -
                 noticed += error.file == str(path)
     assert noticed == len(tried), "where rows are, all of it is read again; elsewhere the end, which here is all of a stretch"
     assert _indexed(case, tmp_path) == (case.expected, [])
+
+
+def test_indexes_that_nobody_uses_are_forgotten(case: Case, tmp_path: Path) -> None:
+    """By when they were made or loaded last, and by how large all are together; never one of the last day."""
+    folder, day = tmp_path / "index", 86400
+    text, _ = _indexed(case, folder)
+    store, files = IndexStore(folder), _index_files(folder)
+    assert len(files) > 3
+    now = time.time()
+    for number, path in enumerate(files):
+        os.utime(path, (now - 40 * day, now - (40 if number else 2) * day))
+    assert _indexed(case, folder) == (text, [])
+    store.forget_unused(30, 1 << 30)
+    assert _index_files(folder) == files, "all were loaded just now"
+    store.forget_unused(30, 0)
+    assert _index_files(folder) == files
+    for number, path in enumerate(files):
+        os.utime(path, (now, now - (2 + number) * day))
+    total = sum(path.stat().st_size for path in files)
+    store.forget_unused(30, total - 1)
+    assert _index_files(folder) == files[:-1], "the one that was used the longest time ago"
+    store.forget_unused(3.5, total)
+    assert _index_files(folder) == files[:2]
+    assert _indexed(case, folder) == (text, [])
+    assert len(_index_files(folder)) == len(files)

@@ -19,12 +19,19 @@ from tailrace.spark.spark_connect import in_one_task, is_client, path_of
 from tailrace.storage.index_store import IndexStore
 from tailrace.user_cache import user_cache
 
+_PATHS = ("catalog", "state", "index")
+_UNUSED_DAYS, _MOST_BYTES = 30, 4 << 30
+"""What the user's cache keeps of indexes. Of a directory that is named nothing is removed."""
+
 
 def indexed_changes(spark: SparkSession, source: str, options: Mapping[str, str]) -> DataFrame:
     """Scan what is not indexed, and read. A client of Spark Connect has neither the log nor the indexes: its server scans in one task."""
     if is_client(spark):
         source, index = path_of(spark, source), in_one_task(spark, partial(_index_there, source, dict(options)))
         return _read(spark, source, options, index)
+    # Spark reads in a process that stands where its JVM was started, wherever this one has gone since.
+    source = path_of(spark, source)
+    options = {name: path_of(spark, value) if name in _PATHS and value else value for name, value in options.items()}
     index = _index_of(options)
     _scan(source, options, index, SparkRunner(spark))
     return _read(spark, source, options, index)
@@ -43,7 +50,10 @@ def _index_there(source: str, options: Mapping[str, str]) -> str:
 def _scan(source: str, options: Mapping[str, str], index: str, runner: Runner) -> None:
     catalog = options.get("catalog")
     state = read_state(Path(catalog).read_bytes(), catalog) if catalog else None
-    how = Scanning(STRETCH_BYTES, IndexStore(Path(index)))
+    store = IndexStore(Path(index))
+    if not options.get("index"):
+        store.forget_unused(_UNUSED_DAYS, _MOST_BYTES)
+    how = Scanning(STRETCH_BYTES, store)
     deque(open_log(source, options.get("database", ""), runner=runner, catalog=state, scanning=how).scanned(), maxlen=0)
 
 

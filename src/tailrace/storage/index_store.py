@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from tailrace.wal.stretch_bytes import Reader
 
 _NAME = re.compile(r"([0-9A-F]{16})-([0-9A-F]{16})\.index")
 _TURN = "turn"
+_HOUR, _DAY = 3600, 86400
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,9 @@ class IndexStore:
         path = self._path(log, stretch)
         if not path.is_file():
             return None
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime > _HOUR:
+                path.touch()  # still in use
         try:
             written = read_index(path.read_bytes(), str(path))
         except TailraceError as error:
@@ -79,6 +84,15 @@ class IndexStore:
             if (match := _NAME.fullmatch(path.name)) and int(match[2], 16) <= below:
                 path.unlink(missing_ok=True)
 
+    def forget_unused(self, days: float, most_bytes: int) -> None:
+        """Remove the indexes that nobody has made or loaded for so many days, and of more than `most_bytes` those that were not for the longest time;
+        but none of the last day, since somebody may have planned with them to go on."""
+        kept, now = 0, time.time()
+        for used, size, path in sorted(_files_in(self.directory), reverse=True):
+            kept += size
+            if now - used > days * _DAY or (kept > most_bytes and now - used > _DAY):
+                path.unlink(missing_ok=True)
+
     def save(self, log: LogIdentity, read: Reader, index: Index) -> None:
         """Of a stretch in which records begin."""
         fingerprint = fingerprint_before(read, log, index.stretch.stop, index.stretch.start)
@@ -91,3 +105,11 @@ class IndexStore:
 
     def _folder(self, log: LogIdentity) -> Path:
         return self.directory / str(log.system) / f"{log.timeline:08X}"
+
+
+def _files_in(directory: Path) -> Iterator[tuple[float, int, Path]]:
+    """When each index was made or loaded last, and its size."""
+    for path in directory.glob("*/*/*.index"):
+        with suppress(FileNotFoundError):
+            status = path.stat()
+            yield status.st_mtime, status.st_size, path
