@@ -15,6 +15,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from tailrace.errors import MissingHistory
+from tailrace.model import Lsn
 from tailrace.pipeline.following import FollowedLog, Steps, open_source
 from tailrace.pipeline.runner import Runner
 from tailrace.plan.carried import Carried
@@ -26,6 +28,7 @@ from tailrace.replication.start_point import find_start_point
 from tailrace.slots.create_command import CreateReplicationSlot
 from tailrace.slots.slot import WAL_REMOVED, Slot, check_name, copy_of, invalidated
 from tailrace.storage.segment_files import arrange
+from tailrace.storage.segments import Segments
 from tailrace.storage.source import Source, wal_of
 from tailrace.window import WindowSize
 
@@ -126,8 +129,25 @@ def _opened(
                 "now: nobody can tell whether it is the one that was read"
             )
         carried = fitting_mark(location, slot.database_oid, slot.confirmed_flush_lsn, source.segments)
+        if carried.restart_lsn < slot.restart_lsn:  # the mark that the slot counts on cannot be used, and this is the one before
+            source = yield from open_source(Path(slot.source), carried.restart_lsn, partial(check_slot, location, slot))
+            _check_reaches_back(slot, carried.restart_lsn, source.segments)
         log = FollowedLog.behind(carried, Path(slot.source), source)
         return Acquired(location, slot, runner, window or runner.window, held, carried, log)
     except BaseException:
         held.close()
         raise
+
+
+def _check_reaches_back(slot: Slot, needed_from: Lsn, segments: Segments) -> None:
+    """Raise unless the log reaches back to where the mark before the slot's last needs it. The slot is not lost: WAL that was put
+    away may be put back."""
+    if needed_from < segments.first_lsn:
+        missing, first = (Path(segments.name_at(lsn)).name for lsn in (needed_from, segments.first_lsn))
+        raise MissingHistory(
+            f'replication slot "{slot.name}" needs WAL from {needed_from} on, since its last mark cannot be used, and the log begins at '
+            f"{segments.first_lsn}",
+            hint=f"Put the WAL segments from {missing} up to the one before {first} back; or drop the slot, and create it again: it then "
+            "begins where the log is now.",
+            lsn=needed_from,
+        )
