@@ -12,6 +12,7 @@ from support.cases import DBNAME, open_case
 
 LIMITED = """
 import resource, sys
+import numba, numpy, pyarrow
 from tailrace.cli import main
 has = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (has + int(sys.argv.pop(1)),) * 2)
@@ -22,7 +23,8 @@ main()
 @pytest.mark.skipif(sys.platform != "linux", reason="asks /proc how large the process is")
 @pytest.mark.parametrize("megabytes", [1, 16, 64])
 def test_a_limit_on_memory_is_one_error(megabytes: int, tmp_path: Path) -> None:
-    """Where libraries are loaded, threads are started, or arrays are made."""
+    """Where our modules are loaded, threads are started, or arrays are made. Libraries in C++ and Fortran are there by then: for want of memory
+    they end the process themselves while they are loaded, in their own words."""
     case = open_case("xact", 16, "with_slot", tmp_path)
     words = ("decode", case.data_dir, "--database", DBNAME)
     done = subprocess.run(
