@@ -13,7 +13,7 @@ from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, Pipeline, open_pipeline
 from tailrace.plugins.printing import print_rows
 from tailrace.plugins.test_decoding import TestDecoding
-from tailrace.plugins.test_decoding.lines import LineFormatter
+from tailrace.plugins.test_decoding.formatter import LineFormatter
 from tailrace.types.values import Texts
 
 

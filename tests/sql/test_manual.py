@@ -17,9 +17,9 @@ import pytest
 
 from support.servers import Server
 from tailrace.pipeline import LocalRunner
+from tailrace.sql.connected_server import ConnectedServer
 from tailrace.sql.psql.shell import Shell
 from tailrace.sql.query.duckdb_engine import run
-from tailrace.sql.server import ConnectedServer
 from tailrace.sql.session import PostgresSession
 from tailrace.sql.source_database import SourceDatabase
 

@@ -47,7 +47,7 @@ class Counts:
 
     def __str__(self) -> str:
         return (
-            f"PostgreSQL {self.major}, regression suite of {self.scripts_of}: {self.scripts} scripts, {self.test_decoding.lines} lines of "
+            f"PostgreSQL {self.major}, regression suite of {self.scripts_of}: {self.scripts} scripts, {self.test_decoding.formatter} lines of "
             f"test_decoding ({self.test_decoding.different} differ), {self.pgoutput.lines} messages of pgoutput ({self.pgoutput.different} differ)"
         )
 

@@ -16,7 +16,7 @@ from tailrace.decode import Batch
 from tailrace.plan.events import LogicalMessage, Truncation
 from tailrace.plugins.output_plugin import OutputPluginOptions
 from tailrace.plugins.test_decoding import TestDecoding
-from tailrace.plugins.test_decoding.lines import LineFormatter
+from tailrace.plugins.test_decoding.formatter import LineFormatter
 from tailrace.types.values import Texts
 
 _OPENS = re.compile(r"opening a streamed block for transaction TXN (\d+)")

@@ -14,11 +14,11 @@ from tailrace.cli.engine import runner_for
 from tailrace.cli.progress import Progress, warn
 from tailrace.errors import UsageError
 from tailrace.pipeline.runner import Runner
+from tailrace.sql.connected_server import ConnectedServer
 from tailrace.sql.functions.signatures import functions_of
 from tailrace.sql.psql.output import Format
 from tailrace.sql.psql.shell import FAILED, NO_CONNECTION, STOPPED, Quit, Shell
 from tailrace.sql.query.duckdb_engine import run
-from tailrace.sql.server import ConnectedServer
 from tailrace.sql.session import PostgresSession
 from tailrace.sql.source_database import SourceDatabase
 from tailrace.sql.views.view_columns import views_of

@@ -1,6 +1,6 @@
 """Which tables a run is about, where they lie, and how far they are.
 
-In: a feed, a directory, and the names asked for. Out: `Target`s to bring up, and what is wrong with other tables, by name. A
+In: a feed, a directory, and the names asked for. Out: `TargetTable`s to bring up, and what is wrong with other tables, by name. A
 table of the lake is the relation with its oid, whatever either is called; folders follow names (`lake/folders.py`), and have
 their new ones before anything is written.
 """

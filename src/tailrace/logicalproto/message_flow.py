@@ -20,11 +20,11 @@ from typing import Any
 from tailrace.errors import PeerError, UsageError
 from tailrace.logicalproto import message as m
 from tailrace.logicalproto.formats import BY_VALUE, format_of, read_message, write_message
-from tailrace.logicalproto.protocol import EITHER, LATEST_PROTOCOL, PARALLEL, STREAMING
+from tailrace.logicalproto.protocol import EITHER, LATEST_PROTOCOL, PARALLEL, PARALLEL_STREAMING, STREAMING
 from tailrace.model import Lsn
 
 OUTSIDE, TRANSACTION, PREPARED, STREAM = range(4)
-_NEEDS = {"off": 1, "on": 2, PARALLEL: 4, EITHER: 4}
+_NEEDS = {"off": 1, "on": 2, PARALLEL: PARALLEL_STREAMING, EITHER: PARALLEL_STREAMING}
 
 
 class MessageFlow:

@@ -330,7 +330,8 @@ class Acquired:
                 self.location.prune()
 
     def _mark(self, distance: int) -> bool:
-        """Write down where planning can go on, if that is so far behind the last place. The slot is not saved with it."""
+        """Save a mark of what is confirmed, if at least `distance` bytes of WAL lie between it and the mark before, and move the
+        slot's `restart_lsn` there; the caller saves the slot. Returns whether it did."""
         carried = self._at_confirmed
         if carried is None:
             return False

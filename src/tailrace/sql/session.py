@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from tailrace.errors import UsageError
 from tailrace.expressions.analysis.parsing import constants_of
+from tailrace.sql.connected_server import ConnectedServer
 from tailrace.sql.functions.calls import FunctionCall, calls_of
 from tailrace.sql.functions.outcome import Outcome
 from tailrace.sql.functions.settlement import Settlement, StatementSlots, settle
@@ -27,7 +28,6 @@ from tailrace.sql.query.expression_types import ExpressionTypes
 from tailrace.sql.query.translation import QuerySurroundings, translated
 from tailrace.sql.result import Result, TextColumn
 from tailrace.sql.result_text import record_text, text_columns, texts_of
-from tailrace.sql.server import ConnectedServer
 from tailrace.sql.source_database import SourceDatabase
 from tailrace.sql.views.relations import Relations
 

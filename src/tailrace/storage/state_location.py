@@ -23,7 +23,7 @@ from tailrace.slots.location import Settings, parse_settings, read_location, wri
 from tailrace.storage.file_lock import FileLock
 from tailrace.storage.index_store import IndexStore
 from tailrace.storage.location_folder import LOCATION, check_is_location
-from tailrace.storage.place import check_place, move_here, settle
+from tailrace.storage.location_identity import check_place, move_here, settle
 from tailrace.storage.publication_files import PublicationFiles
 from tailrace.storage.whole_file import make_folder, remove_unfinished, write_whole
 

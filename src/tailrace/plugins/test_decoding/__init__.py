@@ -12,7 +12,7 @@ from tailrace.majors import MESSAGES_BEGIN_TRANSACTIONS, NEWEST, supports
 from tailrace.plan.events import LogicalMessage, Truncation
 from tailrace.plan.origin_filter import OriginFilter, from_elsewhere
 from tailrace.plugins.output_plugin import OutputPlugin, OutputPluginOptions, StreamingCallbacks, TwoPhaseCallbacks
-from tailrace.plugins.test_decoding.lines import LineFormatter, qualified_name
+from tailrace.plugins.test_decoding.formatter import LineFormatter, qualified_name
 from tailrace.settings import bool_option
 from tailrace.transactions.fates import Transactions
 from tailrace.types.encodings.conversion import to_utf8

@@ -13,7 +13,7 @@ import pytest
 from support.command import Run
 from tailrace.errors import CorruptFile, TailraceError, UsageError
 from tailrace.replication.slot_location import SlotLocation
-from tailrace.storage.place import Place
+from tailrace.storage.location_identity import Place
 
 SYSTEM = 7
 

@@ -1,4 +1,5 @@
-"""A server that takes what is not the interface's: statements go there as they are, and what it says is printed as psql prints it."""
+"""A connection to a PostgreSQL server, which runs the statements that are not ours: they go there as they are, and what it says is
+printed as psql prints it."""
 
 from __future__ import annotations
 

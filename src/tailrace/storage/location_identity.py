@@ -1,4 +1,4 @@
-"""Where a state location lies, by which a copy of it is told from itself: the host, and the directory's device, inode and birth, which a file says.
+"""What tells a state location from a copy of it: the host that it lies on, and the directory's device, inode and birth, which a file says.
 
 A reboot may number devices anew, and a volume may be attached to another host; so the device counts only within one boot of one host, and a host that
 has no machine-id (containers often have none) is like any other. Whoever renames the directory, or mounts it elsewhere, still has the same one.
