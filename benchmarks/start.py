@@ -9,8 +9,8 @@ are compared. `make bench` ends with this.
 from __future__ import annotations
 
 import argparse
+import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -26,6 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 from support.cases import Case, open_case
+from tailrace.model import Lsn
 
 LIGHT, HEAVY = "import typer, rich", "import numba, pyarrow"
 WANTED = {LIGHT: 4, HEAVY: 2}
@@ -78,9 +79,9 @@ def heavy(home: Path) -> Iterator[Command]:
 
 
 def _kilobytes(case: Case) -> int:
-    said = subprocess.run(_tailrace("wal", "ls", case.data_dir), capture_output=True, text=True, check=True).stdout
-    lsns = [(int(high, 16) << 32) + int(low, 16) for high, low in re.findall(r"\b([0-9A-F]+)/([0-9A-F]+)\b", said)]
-    return (max(lsns) - min(lsns)) // 1000
+    said = subprocess.run(_tailrace("wal", "stat", "--json", case.data_dir), capture_output=True, check=True).stdout
+    first, last = (int(Lsn.parse(json.loads(said)[name])) for name in ("from", "to"))
+    return (last - first) // 1000
 
 
 def main() -> None:

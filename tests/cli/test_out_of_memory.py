@@ -21,7 +21,7 @@ main()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks /proc how large the process is")
-@pytest.mark.parametrize("megabytes", [1, 16, 64])
+@pytest.mark.parametrize("megabytes", [1, 16, 32])
 def test_a_limit_on_memory_is_one_error(megabytes: int, tmp_path: Path) -> None:
     """Where our modules are loaded, threads are started, or arrays are made. Libraries in C++ and Fortran are there by then: for want of memory
     they end the process themselves while they are loaded, in their own words."""

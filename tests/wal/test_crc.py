@@ -10,7 +10,7 @@ import pytest
 
 from tailrace.wal import crc
 
-WAYS = [crc._extend_by_table, *([crc._extend_by_instruction] if crc._host_has_sse42() else [])]
+WAYS = [crc._extend_by_table, *([crc._extend_by_instruction] if crc._has_sse42() else [])]
 
 
 @pytest.mark.parametrize("extend", WAYS, ids=lambda way: way.py_func.__name__)

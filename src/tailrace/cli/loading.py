@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,4 +18,5 @@ def loading() -> Iterator[None]:
     finally:
         if not gc.get_freeze_count():  # once in a process: what is garbage by now would stay as well
             gc.freeze()
+            atexit.register(gc.unfreeze)  # at the end they do go: libraries say what is left then, as a leak
         gc.enable()
