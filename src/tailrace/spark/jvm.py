@@ -85,6 +85,8 @@ class Jvm:
         context = SparkContext._active_spark_context
         if context is not None and not self._ended:
             context.stop()  # else PySpark's own threads would find it gone, and say so
+        if SparkContext._gateway is not None:
+            SparkContext._gateway._gateway_client.is_connected = False  # as would py4j's, which lets go of Java's objects
         self.stop()
         self._finish()
 
