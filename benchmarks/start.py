@@ -44,7 +44,7 @@ class Command:
 
     def seconds(self) -> float:
         began = time.monotonic()
-        ended = subprocess.run(self.words, env={**os.environ, **dict(self.variables)}, capture_output=True, check=False)
+        ended = subprocess.run(self.words, env=os.environ | dict(self.variables), capture_output=True, check=False)
         if (ended.returncode != 0) != self.fails:
             raise RuntimeError(f"{self.name} ended with {ended.returncode}: {ended.stderr[-500:].decode()}")
         return time.monotonic() - began
@@ -89,6 +89,9 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=9)
     turns = parser.parse_args().turns
     with tempfile.TemporaryDirectory(prefix="tailrace-bench-") as home:
+        # As it is for who has run it before, whatever this environment says of bytecode.
+        os.environ["PYTHONPYCACHEPREFIX"] = f"{home}/bytecode"
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         imports = [Command(code, [sys.executable, "-c", code], "") for code in WANTED]
         commands = [*imports, *light(Path(home)), *heavy(Path(home))]
         times: dict[str, list[float]] = {each.name: [] for each in commands}
