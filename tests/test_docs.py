@@ -65,8 +65,9 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]
 def test_code_blocks_run(
     page: Path, places: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
-    monkeypatch.chdir(tmp_path)
+    # Spark starts first: Java and its Python workers stay where they were started, and this folder goes.
     names = {"spark": request.getfixturevalue("spark")}
+    monkeypatch.chdir(tmp_path)
     ran = 0
     for language, code in BLOCK.findall(page.read_text()):
         if re.search(r"^(make|pip) ", code, re.MULTILINE):
