@@ -16,7 +16,7 @@ from tailrace.majors import Compared
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs/new_major.md"
 BEGIN, END = "<!-- places: made by tools/new_major.py -->\n", "<!-- end of places -->\n"
-ORDER = ("wal", "catalog", "types", "expressions", "plugins", "sql")
+ORDER = ("wal", "catalog", "types", "expressions", "logicalproto", "plugins", "sql")
 
 
 def main() -> None:

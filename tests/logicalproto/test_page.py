@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tailrace.logicalproto.formats import FORMATS
+from tailrace.logicalproto.message import FORMATS
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/messages.md"

@@ -17,7 +17,8 @@ from typing import Any
 
 from tailrace.logicalproto import message as m
 from tailrace.logicalproto.formats import read_message
-from tailrace.logicalproto.message_flow import OUTSIDE, MessageReader
+from tailrace.logicalproto.message import OUTSIDE
+from tailrace.logicalproto.message_flow import MessageReader
 from tailrace.model import FIRST_NORMAL_OID
 
 Event = tuple[Any, ...]

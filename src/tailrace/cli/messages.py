@@ -15,7 +15,7 @@ from tailrace.cli.tables import write_json
 from tailrace.errors import TailraceError, UsageError
 from tailrace.logicalproto.message_flow import MessageReader
 from tailrace.logicalproto.printing import MessagePrinter
-from tailrace.logicalproto.protocol import EITHER, PARALLEL_STREAMING
+from tailrace.logicalproto.protocol import all_streaming
 
 _BEFORE_HEX = re.compile(r"(?:([0-9A-Fa-f]{1,8}/[0-9A-Fa-f]{1,8})[|\t](\d+)[|\t])?\\?\\x")
 """The digits are not matched: a regular expression would keep a hundred bytes for each pair of them."""
@@ -36,7 +36,7 @@ class MessageLine:
 
 def print_messages(file: Path | None, proto_version: int, *, as_json: bool) -> None:
     """A line a message of the file, or of standard input."""
-    reader = MessageReader(proto_version, EITHER if proto_version >= PARALLEL_STREAMING else "on" if proto_version > 1 else "off")
+    reader = MessageReader(proto_version, all_streaming(proto_version))
     printer = MessagePrinter()
     opened = nullcontext(sys.stdin) if file is None else file.open(encoding="utf-8", errors="surrogateescape")
     with opened as stream:

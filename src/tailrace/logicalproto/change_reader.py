@@ -19,7 +19,8 @@ from tailrace.errors import PeerError
 from tailrace.kernels import inner_kernel, kernel
 from tailrace.logicalproto import message as m
 from tailrace.logicalproto.big_endian import be16, be32, be64
-from tailrace.logicalproto.message_flow import OUTSIDE, STREAM, TRANSACTION, MessageReader
+from tailrace.logicalproto.message import OUTSIDE, STREAM, TRANSACTION
+from tailrace.logicalproto.message_flow import MessageReader
 from tailrace.logicalproto.tuple_columns import BINARY_BYTE, NULL_BYTE, TEXT_BYTE, UNCHANGED_BYTE
 from tailrace.model import Lsn
 from tailrace.types.values import Mask, as_writable

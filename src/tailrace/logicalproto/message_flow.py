@@ -5,8 +5,9 @@
     outside  ── BeginPrepare ─►  prepared ── Prepare ─►  outside
     outside  ── StreamStart ─►  stream ── StreamStop ─►  outside
 
-In: messages in the order in which they were sent. Out: the same, checked. Relations, types, changes and what belongs to a
-transaction come inside of one; an Origin only before the first of them. StreamCommit, StreamPrepare and StreamAbort end (or cut)
+In: messages in the order in which they were sent. Out: the same, checked. Where each message may stand, and where the flow
+stands after it, is said with its format (`message.FORMATS`); `_RULES` has what is asked of some beside that. An Origin comes only
+before the first change of a transaction. StreamCommit, StreamPrepare and StreamAbort end (or cut)
 a transaction of which a StreamStart told, outside of any block; CommitPrepared and RollbackPrepared stand outside, too. A change
 is of a relation described before, and has as many columns. State: where we are, the transaction's LSN, relations by oid, and
 which streamed transactions are open.
@@ -19,12 +20,10 @@ from typing import Any
 
 from tailrace.errors import PeerError, UsageError
 from tailrace.logicalproto import message as m
-from tailrace.logicalproto.formats import BY_VALUE, format_of, read_message, write_message
-from tailrace.logicalproto.protocol import EITHER, LATEST_PROTOCOL, PARALLEL, PARALLEL_STREAMING, STREAMING
+from tailrace.logicalproto.formats import format_of, read_message, write_message
+from tailrace.logicalproto.message import FORMATS, OUTSIDE, STREAM
+from tailrace.logicalproto.protocol import LATEST_PROTOCOL, OFF, PARALLEL, STREAMING, check_version_has
 from tailrace.model import Lsn
-
-OUTSIDE, TRANSACTION, PREPARED, STREAM = range(4)
-_NEEDS = {"off": 1, "on": 2, PARALLEL: PARALLEL_STREAMING, EITHER: PARALLEL_STREAMING}
 
 
 class MessageFlow:
@@ -36,11 +35,7 @@ class MessageFlow:
             raise UsageError(f"proto_version={proto_version} is not between 1 and {LATEST_PROTOCOL}", sqlstate="0A000")
         if streaming not in STREAMING:
             raise UsageError(f'streaming requires a Boolean value or "{PARALLEL}"', sqlstate="42601")
-        if proto_version < _NEEDS[streaming]:
-            what = "parallel streaming" if _NEEDS[streaming] == _NEEDS[PARALLEL] else "streaming"
-            raise UsageError(
-                f"requested proto_version={proto_version} does not support {what}, need {_NEEDS[streaming]} or higher"
-            )
+        check_version_has(proto_version, *STREAMING[streaming])
         self.proto_version = proto_version
         self.streaming = streaming
         self.place = OUTSIDE
@@ -62,84 +57,72 @@ class MessageFlow:
                 f"{known.name} message in protocol version {self.proto_version}",
                 hint=f"It came with version {known.since}.",
             )
-        if known.name.startswith("STREAM") and self.streaming == "off":
+        if known.name.startswith("STREAM") and self.streaming == OFF:
             raise _refused(known.name, f"{known.name} message, and streaming was not requested")
 
     def accept(self, message: m.AnyMessage) -> None:
         """The next message. Raises PeerError if it cannot stand here."""
-        _RULES[type(message)](self, message)
+        known = FORMATS[type(message)]
+        if self.place not in known.stands:
+            raise self._out_of_place(known)
+        if rule := _RULES.get(type(message)):
+            rule(self, message)
+        if known.leads_to is None:
+            self.has_changes |= not isinstance(message, m.Origin)
+        else:
+            self.place, self.has_changes = known.leads_to, False
 
-    # -- transactions ----------------------------------------------------------------------------------------------------------
+    def _out_of_place(self, known: m.MessageFormat) -> PeerError:
+        if known.value is m.StreamStop:
+            return _refused(known.name, "STREAM STOP message without STREAM START")
+        if self.in_stream and known.value is m.StreamStart:
+            return _refused(known.name, "duplicate STREAM START message")
+        if self.in_stream and known.value in (m.StreamCommit, m.StreamPrepare, m.StreamAbort):
+            return _refused(known.name, f"{known.name} message without STREAM STOP")
+        return _refused(known.name, f"{known.name} message sent out of order")
 
-    def _outside(self, message: m.AnyMessage) -> None:
-        if self.place != OUTSIDE:
-            raise _out_of_order(message)
+    # -- what is asked of a message beside its place ---------------------------------------------------------------------------------
 
     def _begin(self, message: m.Begin) -> None:
-        self._outside(message)
-        self.place, self.lsn, self.has_changes = TRANSACTION, message.final_lsn, False
+        self.lsn = message.final_lsn
 
     def _commit(self, message: m.Commit) -> None:
-        if self.place != TRANSACTION:
-            raise _out_of_order(message)
         self._check_lsn(message, "commit", message.commit_lsn)
-        self.place = OUTSIDE
 
     def _begin_prepare(self, message: m.BeginPrepare) -> None:
-        self._outside(message)
-        self.place, self.lsn, self.has_changes = PREPARED, message.prepare_lsn, False
+        self.lsn = message.prepare_lsn
 
     def _prepare(self, message: m.Prepare) -> None:
-        if self.place != PREPARED:
-            raise _out_of_order(message)
         self._check_lsn(message, "prepare", message.prepare_lsn)
-        self.place = OUTSIDE
 
     def _check_lsn(self, message: m.AnyMessage, what: str, lsn: Lsn) -> None:
         if lsn != self.lsn:
             raise _refused(_name(message), f"incorrect {what} LSN {lsn} in {what} message (expected {self.lsn})")
 
-    # -- streams ---------------------------------------------------------------------------------------------------------------
-
     def _stream_start(self, message: m.StreamStart) -> None:
-        if self.in_stream:
-            raise _refused(_name(message), "duplicate STREAM START message")
-        self._outside(message)
         if not message.xid:
             raise _refused(_name(message), "invalid transaction ID in streamed replication transaction")
         if (message.xid in self.streamed) == bool(message.first_segment):
             which = "a first segment again" if message.first_segment else "no first segment"
             raise _refused(_name(message), f"STREAM START message for transaction {message.xid}, which had {which}")
         self.streamed.add(message.xid)
-        self.place, self.has_changes = STREAM, False
-
-    def _stream_stop(self, message: m.StreamStop) -> None:
-        if not self.in_stream:
-            raise _refused(_name(message), "STREAM STOP message without STREAM START")
-        self.place = OUTSIDE
 
     def _stream_end(self, message: m.StreamCommit | m.StreamPrepare | m.StreamAbort) -> None:
-        if self.in_stream:
-            raise _refused(_name(message), f"{_name(message)} message without STREAM STOP")
-        self._outside(message)
         if message.xid not in self.streamed:
             raise _refused(_name(message), f"{_name(message)} message for transaction {message.xid} without STREAM START")
         if not isinstance(message, m.StreamAbort) or message.subxid == message.xid:
             self.streamed.discard(message.xid)
 
-    # -- what a transaction is made of -------------------------------------------------------------------------------------------
-
     def _origin(self, message: m.Origin) -> None:
-        if self.place == OUTSIDE or self.has_changes:
-            raise _out_of_order(message)
+        if self.has_changes:
+            raise self._out_of_place(FORMATS[m.Origin])
 
-    def _inside(self, message: m.AnyMessage) -> None:
-        if self.place == OUTSIDE:
-            raise _out_of_order(message)
-        self.has_changes = True
+    def _message(self, message: m.Message) -> None:
+        """One that is not part of a transaction comes before the transaction that it was written in."""
+        if (self.place == OUTSIDE) == bool(message.flags):
+            raise self._out_of_place(FORMATS[m.Message])
 
     def _relation(self, message: m.Relation) -> None:
-        self._inside(message)
         self.relations[message.relation_oid] = message
 
     def _change(self, message: m.Change) -> None:
@@ -150,26 +133,15 @@ class MessageFlow:
                 raise _refused(
                     _name(message), f"tuple has {len(each.columns)} columns, and relation {message.relation_oid} has {columns}"
                 )
-        self._inside(message)
 
     def _truncate(self, message: m.Truncate) -> None:
         for oid in message.relation_oids:
             self._described(message, oid)
-        self._inside(message)
 
     def _described(self, message: m.AnyMessage, oid: int) -> m.Relation:
-        if self.place == OUTSIDE:
-            raise _out_of_order(message)
         if oid not in self.relations:
             raise _refused(_name(message), f"no relation map entry for remote relation ID {oid}")
         return self.relations[oid]
-
-    def _message(self, message: m.Message) -> None:
-        """One that is not part of a transaction comes before the transaction that it was written in."""
-        if message.flags:
-            self._inside(message)
-        else:
-            self._outside(message)
 
 
 _RULES: dict[type, Callable[[MessageFlow, Any], None]] = {
@@ -177,30 +149,23 @@ _RULES: dict[type, Callable[[MessageFlow, Any], None]] = {
     m.Commit: MessageFlow._commit,
     m.Origin: MessageFlow._origin,
     m.Relation: MessageFlow._relation,
-    m.Type: MessageFlow._inside,
     m.Insert: MessageFlow._change,
     m.Update: MessageFlow._change,
     m.Delete: MessageFlow._change,
     m.Truncate: MessageFlow._truncate,
     m.Message: MessageFlow._message,
     m.StreamStart: MessageFlow._stream_start,
-    m.StreamStop: MessageFlow._stream_stop,
     m.StreamCommit: MessageFlow._stream_end,
     m.StreamAbort: MessageFlow._stream_end,
     m.StreamPrepare: MessageFlow._stream_end,
     m.BeginPrepare: MessageFlow._begin_prepare,
     m.Prepare: MessageFlow._prepare,
-    m.CommitPrepared: MessageFlow._outside,
-    m.RollbackPrepared: MessageFlow._outside,
 }
+"""Of messages that need no more than their place there is nothing here."""
 
 
 def _name(message: m.AnyMessage) -> str:
-    return BY_VALUE[type(message)].name
-
-
-def _out_of_order(message: m.AnyMessage) -> PeerError:
-    return _refused(_name(message), f"{_name(message)} message sent out of order")
+    return FORMATS[type(message)].name
 
 
 def _refused(name: str, words: str, hint: str = "") -> PeerError:
@@ -230,7 +195,7 @@ class MessageWriter:
 
     def write(self, message: m.AnyMessage) -> bytes:
         """The next message's bytes. Raises UsageError for one that cannot be sent here."""
-        known = BY_VALUE[type(message)]
+        known = FORMATS[type(message)]
         if known.carries_xid and (getattr(message, "xid", None) is not None) != self.flow.in_stream:
             raise UsageError(f"{known.name} message {'without' if self.flow.in_stream else 'with'} an xid")
         data = write_message(message)

@@ -11,7 +11,6 @@ from typing import Any
 
 from tailrace.errors import TailraceError
 from tailrace.logicalproto import message as m
-from tailrace.logicalproto.formats import BY_VALUE
 from tailrace.model import PG_EPOCH, Lsn, PgType
 from tailrace.types.built_in import built_in_type
 from tailrace.types.quoting import quote_identifier, quote_literal
@@ -31,7 +30,7 @@ class MessagePrinter:
     def text(self, message: m.AnyMessage) -> str:
         """One line, without its end; a value may have lines of its own."""
         self._learn(message)
-        name = BY_VALUE[type(message)].name
+        name = m.FORMATS[type(message)].name
         match message:
             case m.Relation():
                 columns = " ".join(
@@ -57,14 +56,14 @@ class MessagePrinter:
                     if field not in ("flags", "first_segment") and getattr(message, field) is not None
                 )
                 told += ", first segment" if getattr(message, "first_segment", 0) else ""
-        xid = getattr(message, "xid", None) if BY_VALUE[type(message)].carries_xid else None
+        xid = getattr(message, "xid", None) if m.FORMATS[type(message)].carries_xid else None
         return f"{name}{f' {told}' if told else ''}{f' (xid {xid})' if xid is not None else ''}"
 
     def fields(self, message: m.AnyMessage) -> dict[str, Any]:
         """For JSON: fields by their name; rows as objects by column, NULL and unchanged values as null, the latter named in
         `unchanged`, and values in binary form in hex, named in `binary`."""
         self._learn(message)
-        found: dict[str, Any] = {"message": BY_VALUE[type(message)].name}
+        found: dict[str, Any] = {"message": m.FORMATS[type(message)].name}
         for field in message.__slots__:
             value = getattr(message, field)
             if isinstance(value, m.TupleData):

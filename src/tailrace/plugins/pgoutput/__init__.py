@@ -13,13 +13,14 @@ from tailrace.catalog.rows.catalog_rows import CatalogTable
 from tailrace.logicalproto import message as m
 from tailrace.logicalproto.change_writer import fixed_length_messages
 from tailrace.logicalproto.formats import write_message
+from tailrace.logicalproto.protocol import OFF, PARALLEL
 from tailrace.majors import EMPTY_TRANSACTIONS_SKIPPED, PGOUTPUT_TWO_PHASE, supports
 from tailrace.model import Lsn
 from tailrace.plan.events import LogicalMessage, Truncation
 from tailrace.plan.origin_filter import OriginFilter, from_elsewhere
 from tailrace.plugins.output_plugin import OutputPlugin, OutputPluginOptions, StreamingCallbacks, TwoPhaseCallbacks
 from tailrace.plugins.pgoutput.formatter import MessageFormatter
-from tailrace.plugins.pgoutput.options import PARALLEL, PgOutputOptions, parse_options
+from tailrace.plugins.pgoutput.options import PgOutputOptions, parse_options
 from tailrace.plugins.pgoutput.relations import RelationSync, SentRelations
 from tailrace.plugins.relation_callbacks import PlanFacts, RelationCallbacks, RelationUses
 from tailrace.transactions.epochs import LOW_WORD
@@ -51,7 +52,7 @@ class PgOutput(OutputPlugin, TwoPhaseCallbacks, StreamingCallbacks, RelationCall
         self.options = parse_options(options, major)
         self.context.two_phase = (self.context.two_phase or self.options.two_phase) and supports(major, PGOUTPUT_TWO_PHASE)
         return OutputPluginOptions(
-            binary_output=True, streaming=self.options.streaming != "off", messages=self.options.messages,
+            binary_output=True, streaming=self.options.streaming != OFF, messages=self.options.messages,
             publication_names=self.options.publication_names, skip_empty_xacts=supports(major, EMPTY_TRANSACTIONS_SKIPPED),
             skip_empty_prepared=False, stream_empty=True,
         )  # fmt: skip

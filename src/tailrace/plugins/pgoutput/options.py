@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tailrace.errors import UsageError
+from tailrace.logicalproto.protocol import LATEST_OF, OFF, ON, PARALLEL, STREAMING, TWO_PHASE, check_version_has
 from tailrace.majors import (
     MISSING_OPTIONS_NAMED,
     ONLY_SUPPORTS,
@@ -24,15 +25,9 @@ from tailrace.majors import (
 from tailrace.publications.subscription import publication_list
 from tailrace.settings import def_get_boolean
 
-COMPARED = Compared(
-    __name__, "parse_output_parameters (pgoutput.c) and LOGICALREP_PROTO_MAX_VERSION_NUM (replication/logicalproto.h)", upto=18
-)
+COMPARED = Compared(__name__, "parse_output_parameters (pgoutput.c)", upto=18)
 _FIRST = frozenset({"proto_version", "publication_names", "binary", "messages", "streaming"})
 _NAMES = COMPARED.table({14: _FIRST, 15: _FIRST | {"two_phase"}, 16: _FIRST | {"two_phase", "origin"}})
-_LATEST_PROTOCOL = COMPARED.table({14: 2, 15: 3, 16: 4})
-STREAMING_SINCE, TWO_PHASE_SINCE, PARALLEL_SINCE = 2, 3, 4
-"""Protocol versions."""
-_OFF, ON, PARALLEL = "off", "on", "parallel"
 _NUMBER = re.compile(r"\s*([+-]?)(\d+)")
 
 
@@ -44,7 +39,7 @@ class PgOutputOptions:
     publication_names: tuple[str, ...]
     binary: bool = False
     messages: bool = False
-    streaming: str = _OFF
+    streaming: str = OFF
     two_phase: bool = False
     only_local: bool = False
 
@@ -54,7 +49,7 @@ def parse_options(options: Mapping[str, str | None], major: int) -> PgOutputOpti
     version: int | None = None
     names: tuple[str, ...] | None = None
     binary = messages = two_phase = only_local = False
-    streaming = _OFF
+    streaming = OFF
     for name, value in options.items():
         if name not in _NAMES[major]:
             raise UsageError(f"unrecognized pgoutput option: {name}", sqlstate="XX000")
@@ -73,7 +68,9 @@ def parse_options(options: Mapping[str, str | None], major: int) -> PgOutputOpti
         else:
             only_local = _origin(_given(name, value))
     version, names = _checked(version, names, major)
-    _check_version_allows(version, streaming, two_phase=two_phase)
+    check_version_has(version, *STREAMING[streaming])
+    if two_phase:
+        check_version_has(version, *TWO_PHASE)
     return PgOutputOptions(version, names, binary, messages, streaming, two_phase, only_local)
 
 
@@ -83,25 +80,13 @@ def _checked(version: int | None, names: tuple[str, ...] | None, major: int) -> 
             if value is None:
                 raise UsageError(f'option "{name}" missing', sqlstate="22023")
     version = version or 0
-    latest, who = _LATEST_PROTOCOL[major], said_by(major, ONLY_SUPPORTS)
+    latest, who = LATEST_OF[major], said_by(major, ONLY_SUPPORTS)
     for bad, bound in ((version > latest, f"{latest} or lower"), (version < 1, "1 or higher")):
         if bad:
             raise UsageError(f"client sent proto_version={version} but {who} protocol {bound}", sqlstate="0A000")
     if not names and not supports(major, MISSING_OPTIONS_NAMED):
         raise UsageError("publication_names parameter missing", sqlstate="22023")
     return version, names or ()
-
-
-def _check_version_allows(version: int, streaming: str, *, two_phase: bool) -> None:
-    for asked, since, what in (
-        (streaming == ON, STREAMING_SINCE, "streaming"),
-        (streaming == PARALLEL, PARALLEL_SINCE, "parallel streaming"),
-        (two_phase, TWO_PHASE_SINCE, "two-phase commit"),
-    ):
-        if asked and version < since:
-            raise UsageError(
-                f"requested proto_version={version} does not support {what}, need {since} or higher", sqlstate="22023"
-            )
 
 
 def _given(name: str, value: str | None) -> str:
@@ -123,7 +108,7 @@ def _version(value: str) -> int:
 def _streaming(value: str | None, major: int) -> str:
     if value is not None and value.lower() == PARALLEL and supports(major, PARALLEL_STREAMING):
         return PARALLEL
-    return ON if def_get_boolean("streaming", value, said_by(major, STREAMING_VALUES)) else _OFF
+    return ON if def_get_boolean("streaming", value, said_by(major, STREAMING_VALUES)) else OFF
 
 
 def _origin(value: str) -> bool:
