@@ -87,8 +87,6 @@ class ByMajor(dict[int, Value]):
 
 # -- the log, transactions and decoding ------------------------------------------------------------------------------------------
 
-CHECKPOINT_REDO_RECORDS = Capability(17)  # XLOG_CHECKPOINT_REDO (catalog/pg_control.h)
-PRUNE_FREEZE_RECORDS = Capability(17)  # XLOG_HEAP2_PRUNE_* (access/heapam_xlog.h): one record prunes, vacuums and freezes
 INVALIDATIONS_OF_ALL_RELATIONS = Capability(15)  # rel_sync_cache_relation_cb (pgoutput.c) takes relid 0 for every relation
 BARE_PREPARES = Capability(18)  # ReorderBufferPrepare (reorderbuffer.c) tells a PREPARE of a transaction that has no BEGIN
 SLOTS_MOVED_FROM_ANY_DATABASE = Capability(17)  # CreateDecodingContext (logical.c): fast_forward asks for no database

@@ -17,10 +17,11 @@ from tailrace.storage.segment_files import open_segments
 from tailrace.wal import framing, heap, heap_records, opcodes, records, xact
 from tailrace.wal.framing import LONG_HEADER
 from tailrace.wal.index import Index
-from tailrace.wal.opcodes import Meaning, meaning_of
+from tailrace.wal.opcodes import meaning_of
 from tailrace.wal.page_header import LongPageHeader
 from tailrace.wal.pages import LogIdentity, WalBytes
 from tailrace.wal.record_header import write_record
+from tailrace.wal.record_types import Meaning
 from tailrace.wal.resource_managers import HEAP, HEAP2, LOGICALMSG, SMGR, STANDBY, XACT, XLOG
 from tailrace.wal.scan import scan
 from tailrace.wal.versions import FORMATS

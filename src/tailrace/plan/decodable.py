@@ -18,7 +18,6 @@ from tailrace.wal.dbase import DropDatabase
 from tailrace.wal.index import Index
 from tailrace.wal.kept_records import kept_records, wal_level_changes
 from tailrace.wal.resource_managers import DBASE, name_of
-from tailrace.wal.versions import FORMATS
 from tailrace.wal.xlog import LOGICAL, WAL_LEVELS
 
 
@@ -109,7 +108,7 @@ def drops_of(indexes: Sequence[Index], database: int) -> Iterator[Lsn]:
     """Where the database was dropped. One that moves to another tablespace is dropped in the first, by a transaction without an xid (`movedb` of
     `commands/dbcommands.c`); DROP DATABASE has one, since it has deleted the row of pg_database before."""
     for kept in kept_records(indexes, index.STORAGE):
-        is_drop = kept.manager == DBASE and kept.info & dbase.OPCODE == FORMATS[kept.major].dbase_drop
+        is_drop = kept.manager == DBASE and kept.info & dbase.OPCODE == dbase.DROP[kept.major]
         if is_drop and kept.xid and kept.read(DropDatabase).database == database:
             yield kept.lsn
 

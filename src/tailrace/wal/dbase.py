@@ -1,5 +1,4 @@
-"""Records of the DBASE resource manager (`commands/dbcommands_xlog.h`), both ways: databases created and dropped. Their opcodes are a major's own
-(:mod:`tailrace.wal.versions`)."""
+"""Records of the DBASE resource manager (`commands/dbcommands_xlog.h`), both ways: databases created and dropped."""
 
 from __future__ import annotations
 
@@ -7,10 +6,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tailrace.majors import Compared
+from tailrace.wal.record_types import REPLAYED, RecordType
 from tailrace.wal.structs import U32, Layout, Struct, Uint32, read_u32s, write_u32s
 
 COMPARED = Compared(__name__, "commands/dbcommands_xlog.h", upto=18)
 OPCODE = 0xF0
+DROP = COMPARED.table({14: 0x10, 15: 0x20})
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,9 @@ class CreateDatabaseFileCopy(Struct, compared=COMPARED):
     source_database: Uint32
     source_tablespace: Uint32
 
+    def desc(self) -> str:
+        return f"copy dir {self.source_tablespace}/{self.source_database} to {self.tablespace}/{self.database}"
+
 
 @dataclass(frozen=True, slots=True)
 class CreateDatabaseWalLog(Struct, compared=COMPARED):
@@ -29,6 +33,9 @@ class CreateDatabaseWalLog(Struct, compared=COMPARED):
 
     database: Uint32
     tablespace: Uint32
+
+    def desc(self) -> str:
+        return f"create dir {self.tablespace}/{self.database}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,3 +56,15 @@ class DropDatabase:
     def write(self, _major: int) -> bytes:
         """The same bytes again."""
         return self.LAYOUT.write({"database": self.database, "count": len(self.tablespaces)}) + write_u32s(self.tablespaces)
+
+    def desc(self) -> str:
+        return f"dir of database {self.database}"
+
+
+RECORD_TYPES = (
+    RecordType(0x00, "CREATE", REPLAYED, CreateDatabaseFileCopy, majors="-14"),
+    RecordType(0x00, "CREATE_FILE_COPY", REPLAYED, CreateDatabaseFileCopy, majors="15-"),
+    RecordType(0x10, "CREATE_WAL_LOG", REPLAYED, CreateDatabaseWalLog, majors="15-"),
+    RecordType(0x10, "DROP", REPLAYED, DropDatabase, majors="-14"),
+    RecordType(0x20, "DROP", REPLAYED, DropDatabase, majors="15-"),
+)

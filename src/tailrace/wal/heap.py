@@ -10,8 +10,25 @@ import numpy as np
 
 from tailrace.kernels import inner_kernel, kernel
 from tailrace.majors import OLDEST
-from tailrace.wal.heap_records import HeapDelete, HeapInsert, HeapTruncate, HeapUpdate, Inplace, MultiInsert, NewCid
-from tailrace.wal.records import DATA, DATA_LENGTH, FIRST_BLOCK, INFO, MAIN, MAIN_LENGTH, MANAGER
+from tailrace.wal.heap_records import (
+    Confirm,
+    FreezePage,
+    HeapDelete,
+    HeapInsert,
+    HeapTruncate,
+    HeapUpdate,
+    Inplace,
+    Lock,
+    MultiInsert,
+    NewCid,
+    Prune,
+    PruneFreeze,
+    Rewrite,
+    Vacuum,
+    Visible,
+)
+from tailrace.wal.record_types import DECODED, PASSED_OVER, REPLAYED, RecordType
+from tailrace.wal.records import DATA, DATA_LENGTH, FIRST_BLOCK, INFO, MAIN, MAIN_LENGTH, MANAGER, NEEDS_BLOCK
 from tailrace.wal.resource_managers import HEAP, HEAP2
 from tailrace.wal.structs import Struct
 from tailrace.wal.unaligned import u8, u16
@@ -28,7 +45,7 @@ INPLACE = 0x70
 OPCODE = 0x70
 INIT_PAGE = 0x80
 
-# HEAP2 opcodes; PRUNE, VACUUM and FREEZE_PAGE mean other things from 17 on
+# HEAP2 opcodes; PRUNE, VACUUM and FREEZE_PAGE have other names from 17 on: all of them prune and freeze
 REWRITE = 0x00
 PRUNE = 0x10
 VACUUM = 0x20
@@ -93,6 +110,30 @@ TRUNCATE_RELIDS_AT = HeapTruncate.LAYOUT.at("relids")
 NEW_CID_LOCATOR_AT = _at(NewCid, "locator")
 SIZE_OF_NEW_CID = _size(NewCid)
 _OFFNUM = 2  # sizeof(OffsetNumber)
+
+RECORD_TYPES = (
+    RecordType(INSERT, "INSERT", DECODED, HeapInsert, least=NEEDS_BLOCK | SIZE_OF_INSERT),
+    RecordType(DELETE, "DELETE", DECODED, HeapDelete, least=NEEDS_BLOCK | SIZE_OF_DELETE),
+    RecordType(UPDATE, "UPDATE", DECODED, HeapUpdate, least=NEEDS_BLOCK | SIZE_OF_UPDATE),
+    RecordType(TRUNCATE, "TRUNCATE", DECODED, HeapTruncate, least=TRUNCATE_RELIDS_AT),
+    RecordType(HOT_UPDATE, "HOT_UPDATE", DECODED, HeapUpdate, least=NEEDS_BLOCK | SIZE_OF_UPDATE),
+    RecordType(CONFIRM, "HEAP_CONFIRM", DECODED, Confirm, least=NEEDS_BLOCK),
+    RecordType(LOCK, "LOCK", PASSED_OVER, Lock),  # but for page images of catalogs, as all of its kind
+    RecordType(INPLACE, "INPLACE", REPLAYED, Inplace, least=NEEDS_BLOCK | SIZE_OF_INPLACE),
+)
+HEAP2_RECORD_TYPES = (
+    RecordType(REWRITE, "REWRITE", PASSED_OVER, Rewrite),
+    RecordType(PRUNE, "PRUNE", PASSED_OVER, Prune, majors="-16"),
+    RecordType(PRUNE, "PRUNE_ON_ACCESS", PASSED_OVER, PruneFreeze, majors="17-"),
+    RecordType(VACUUM, "VACUUM", PASSED_OVER, Vacuum, majors="-16"),
+    RecordType(VACUUM, "PRUNE_VACUUM_SCAN", PASSED_OVER, PruneFreeze, majors="17-"),
+    RecordType(FREEZE_PAGE, "FREEZE_PAGE", PASSED_OVER, FreezePage, majors="-16"),
+    RecordType(FREEZE_PAGE, "PRUNE_VACUUM_CLEANUP", PASSED_OVER, PruneFreeze, majors="17-"),
+    RecordType(VISIBLE, "VISIBLE", PASSED_OVER, Visible),
+    RecordType(MULTI_INSERT, "MULTI_INSERT", DECODED, MultiInsert, least=NEEDS_BLOCK | MULTI_INSERT_OFFNUMS_AT),
+    RecordType(LOCK_UPDATED, "LOCK_UPDATED", PASSED_OVER, Lock),
+    RecordType(NEW_CID, "NEW_CID", DECODED, NewCid, least=SIZE_OF_NEW_CID),
+)
 
 SIZE_OF_HEADER = 5
 """xl_heap_header: t_infomask2, t_infomask, t_hoff. An xl_multi_insert_tuple has the same behind its datalen."""

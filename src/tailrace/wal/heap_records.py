@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tailrace.majors import Compared
+from tailrace.wal.record_types import desc_list
 from tailrace.wal.structs import (
     BOOL,
     U8,
@@ -36,6 +37,9 @@ class HeapInsert(Struct, compared=COMPARED):
     offnum: Uint16
     flags: Uint8
 
+    def desc(self) -> str:
+        return f"off: {self.offnum}, flags: 0x{self.flags:02X}"
+
 
 @dataclass(frozen=True, slots=True)
 class HeapDelete(Struct, compared=COMPARED):
@@ -45,6 +49,9 @@ class HeapDelete(Struct, compared=COMPARED):
     offnum: Uint16
     infobits: Uint8
     flags: Uint8
+
+    def desc(self) -> str:
+        return f"xmax: {self.xmax}, off: {self.offnum}, infobits: 0x{self.infobits:02X}, flags: 0x{self.flags:02X}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +64,12 @@ class HeapUpdate(Struct, compared=COMPARED):
     flags: Uint8
     new_xmax: Uint32
     new_offnum: Uint16
+
+    def desc(self) -> str:
+        return (
+            f"old_xmax: {self.old_xmax}, old_off: {self.old_offnum}, old_infobits: 0x{self.old_infobits:02X}, "
+            f"flags: 0x{self.flags:02X}, new_xmax: {self.new_xmax}, new_off: {self.new_offnum}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +93,19 @@ class HeapTruncate:
         head = self.LAYOUT.write({"database": self.database, "count": len(self.relids), "flags": self.flags, "relids": 0})
         return head[: self.LAYOUT.at("relids")] + write_u32s(self.relids)
 
+    def desc(self) -> str:
+        relids = desc_list(self.relids, ", ")
+        return f"db: {self.database}, flags: 0x{self.flags:02X}, nrelids: {len(self.relids)}, relids: [{relids}]"
+
 
 @dataclass(frozen=True, slots=True)
 class Confirm(Struct, compared=COMPARED):
     """xl_heap_confirm: a speculative insert stands."""
 
     offnum: Uint16
+
+    def desc(self) -> str:
+        return f"off: {self.offnum}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +116,9 @@ class Lock(Struct, compared=COMPARED):
     offnum: Uint16
     infobits: Uint8
     flags: Uint8
+
+    def desc(self) -> str:
+        return f"xmax: {self.xmax}, off: {self.offnum}, infobits: 0x{self.infobits:02X}, flags: 0x{self.flags:02X}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +138,9 @@ class Inplace(Struct):
     relcache_init_file: bool | None = None
     nmsgs: int | None = None
 
+    def desc(self) -> str:
+        return f"off: {self.offnum}"
+
 
 @dataclass(frozen=True, slots=True)
 class MultiInsert(Struct, compared=COMPARED):
@@ -122,6 +148,9 @@ class MultiInsert(Struct, compared=COMPARED):
 
     flags: Uint8
     ntuples: Uint16
+
+    def desc(self) -> str:
+        return f"ntuples: {self.ntuples}, flags: 0x{self.flags:02X}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +170,11 @@ class NewCid(Struct, compared=COMPARED):
     def block(self) -> int:
         return self.block_high << 16 | self.block_low
 
+    def desc(self) -> str:
+        return (
+            f"rel: {self.locator}, tid: {self.block}/{self.offnum}, cmin: {self.cmin}, cmax: {self.cmax}, combo: {self.combocid}"
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Visible(Struct, compared=COMPARED):
@@ -148,6 +182,9 @@ class Visible(Struct, compared=COMPARED):
 
     horizon: Uint32
     flags: Uint8
+
+    def desc(self) -> str:
+        return f"horizon: {self.horizon}, flags: 0x{self.flags:02X}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +197,9 @@ class Rewrite(Struct, compared=COMPARED):
     offset: Int64
     num_mappings: Uint32
     start_lsn: XLogRecPtr
+
+    def desc(self) -> str:
+        return f"xid: {self.mapped_xid}, db: {self.mapped_db}, rel: {self.mapped_rel}, mappings: {self.num_mappings}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,12 +218,18 @@ class Prune(Struct):
     ndead: int
     is_catalog: bool | None = None
 
+    def desc(self) -> str:
+        return f"horizon: {self.horizon}, nredirected: {self.nredirected}, ndead: {self.ndead}"
+
 
 @dataclass(frozen=True, slots=True)
 class Vacuum(Struct, compared=COMPARED):
     """xl_heap_vacuum, until 16."""
 
     nunused: Uint16
+
+    def desc(self) -> str:
+        return f"nunused: {self.nunused}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +248,10 @@ class FreezePage(Struct):
     nplans: int | None = None
     is_catalog: bool | None = None
 
+    def desc(self) -> str:
+        many = f"ntuples: {self.ntuples}" if self.nplans is None else f"nplans: {self.nplans}"
+        return f"horizon: {self.horizon}, {many}"
+
 
 @dataclass(frozen=True, slots=True)
 class PruneFreeze(Struct, compared=COMPARED):
@@ -209,3 +259,6 @@ class PruneFreeze(Struct, compared=COMPARED):
 
     reason: Uint8
     flags: Uint8
+
+    def desc(self) -> str:
+        return f"flags: 0x{self.flags:02X}"

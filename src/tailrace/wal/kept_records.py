@@ -1,13 +1,13 @@
 """Records that indexes kept whole, read again: each by itself, or those that say what the server knew of all its transactions at an LSN.
 
-In: the indexes of consecutive stretches. Out: `KeptRecord`s, whose data the record types of their resource manager read; `ServerState`s.
+In: the indexes of consecutive stretches. Out: `KeptRecord`s, whose data the structs of their resource manager read; `ServerState`s.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,17 +17,12 @@ from tailrace.kernels import kernel
 from tailrace.model import Lsn
 from tailrace.wal import index, records, xlog
 from tailrace.wal.index import Index
+from tailrace.wal.record_types import RecordData
 from tailrace.wal.standby import RunningXacts
 from tailrace.wal.versions import FORMATS
 from tailrace.wal.xlog import Checkpoint, EndOfRecovery, ParameterChange
 
-Told_co = TypeVar("Told_co", covariant=True)
-
-
-class RecordType(Protocol[Told_co]):
-    """A record type of `tailrace.wal`."""
-
-    def read(self, data: bytes, major: int, /) -> Told_co: ...
+Data = TypeVar("Data", bound=RecordData)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +41,10 @@ class KeptRecord:
     major: int
     main: bytes
 
-    def read(self, record_type: RecordType[Told_co]) -> Told_co:
+    def read(self, struct: type[Data]) -> Data:
         """What it says. Raises CorruptWal if it is too short for that."""
         try:
-            return record_type.read(self.main, self.major)
+            return struct.read(self.main, self.major)
         except CorruptWal as error:
             error.at(self.lsn)
             raise

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from tailrace.wal.record_types import DECODED, RecordType, desc_name
 from tailrace.wal.structs import BOOL, U32, U64, Layout, check_length
 
-OPCODE = 0xF0
 MESSAGE = 0x00
 
 
@@ -38,6 +38,11 @@ class MessageRecord:
         head = self.LAYOUT.write({"database": self.database, "transactional": self.transactional, **sizes})
         return head + self.prefix + b"\0" + self.content
 
+    def desc(self) -> str:
+        kind = "transactional" if self.transactional else "non-transactional"
+        return f'{kind}, prefix "{desc_name(self.prefix)}"; payload ({len(self.content)} bytes), database {self.database}'
+
 
 DATABASE = MessageRecord.LAYOUT.at("database")
 TRANSACTIONAL = MessageRecord.LAYOUT.at("transactional")
+RECORD_TYPES = (RecordType(MESSAGE, "MESSAGE", DECODED, MessageRecord, least=MessageRecord.LAYOUT.size),)

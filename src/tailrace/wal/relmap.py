@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from tailrace.wal.record_types import REPLAYED, RecordType
 from tailrace.wal.structs import U32, Layout, check_length
 
-OPCODE = 0xF0
 UPDATE = 0x00
 
 
@@ -33,3 +33,9 @@ class RelationMapUpdate:
     def write(self, _major: int) -> bytes:
         """The same bytes again."""
         return self.LAYOUT.write({"database": self.database, "tablespace": self.tablespace, "size": len(self.map)}) + self.map
+
+    def desc(self) -> str:
+        return f"database {self.database} tablespace {self.tablespace} size {len(self.map)}"
+
+
+RECORD_TYPES = (RecordType(UPDATE, "UPDATE", REPLAYED, RelationMapUpdate),)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tailrace.majors import Compared
+from tailrace.wal.record_types import PASSED_OVER, RecordType
 from tailrace.wal.structs import RelFileLocator, Struct, Uint32
 
 COMPARED = Compared(__name__, "catalog/storage_xlog.h", upto=18)
-OPCODE = 0xF0
 CREATE = 0x10
 TRUNCATE = 0x20
+FORK_NAMES = ("main", "fsm", "vm", "init")
+"""forkNames (`common/relpath.c`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +22,9 @@ class StorageCreate(Struct, compared=COMPARED):
     locator: RelFileLocator
     fork: Uint32
 
+    def desc(self) -> str:
+        return f"{self.locator} fork {FORK_NAMES[self.fork]}"
+
 
 @dataclass(frozen=True, slots=True)
 class StorageTruncate(Struct, compared=COMPARED):
@@ -28,3 +33,12 @@ class StorageTruncate(Struct, compared=COMPARED):
     blocks: Uint32
     locator: RelFileLocator
     flags: Uint32
+
+    def desc(self) -> str:
+        return f"{self.locator} to {self.blocks} blocks flags {self.flags}"
+
+
+RECORD_TYPES = (  # versions of rows stay known, whatever becomes of their pages
+    RecordType(CREATE, "CREATE", PASSED_OVER, StorageCreate),
+    RecordType(TRUNCATE, "TRUNCATE", PASSED_OVER, StorageTruncate),
+)

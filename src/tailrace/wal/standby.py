@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.majors import Compared
+from tailrace.wal.record_types import DECODED, PASSED_OVER, RecordType, desc_list
 from tailrace.wal.structs import BOOL, U32, Bool, Layout, Struct, Uint32, read_u32s, write_u32s
 
 COMPARED = Compared(__name__, "storage/standbydefs.h", upto=18)
-OPCODE = 0xF0
 LOCK = 0x00
 RUNNING_XACTS = 0x10
 INVALIDATIONS = 0x20
@@ -60,6 +60,12 @@ class RunningXacts:
         )  # fmt: skip
         return head + write_u32s(self.xids)
 
+    def desc(self) -> str:
+        words = (
+            f"nextXid {self.next_xid} latestCompletedXid {self.latest_completed_xid} oldestRunningXid {self.oldest_running_xid}"
+        )
+        return f"{words}; {len(self.xids)} xacts: {desc_list(self.xids)}" if len(self.xids) else words
+
 
 @dataclass(frozen=True, slots=True)
 class StandbyLocks:
@@ -78,6 +84,9 @@ class StandbyLocks:
         """The same bytes again."""
         return self.LAYOUT.write({"nlocks": len(self.locks)}) + write_u32s(self.locks)
 
+    def desc(self) -> str:
+        return " ".join(f"xid {xid} db {database} rel {relation}" for xid, database, relation in self.locks)
+
 
 @dataclass(frozen=True, slots=True)
 class StandbyInvalidations(Struct, compared=COMPARED):
@@ -87,3 +96,13 @@ class StandbyInvalidations(Struct, compared=COMPARED):
     tablespace: Uint32
     relcache_init_file: Bool
     count: Uint32
+
+    def desc(self) -> str:
+        return f"db {self.database}; messages: {self.count}"
+
+
+RECORD_TYPES = (
+    RecordType(LOCK, "LOCK", PASSED_OVER, StandbyLocks),
+    RecordType(RUNNING_XACTS, "RUNNING_XACTS", DECODED, RunningXacts),
+    RecordType(INVALIDATIONS, "INVALIDATIONS", PASSED_OVER, StandbyInvalidations),
+)

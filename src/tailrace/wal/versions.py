@@ -15,7 +15,7 @@ class WalFormat:
 
     `page_magic` is XLOG_PAGE_MAGIC (`access/xlog_internal.h`). Image bits are BKPIMAGE_* (`access/xlogrecord.h`): `image_apply` marks
     images that replay installs; the others name the compression. `stats_item` is sizeof(xl_xact_stats_item), 0 before there was one.
-    `inplace_is_change`: whether decoding treats an in-place update as a change. `dbase_*` are opcodes of the DBASE resource manager.
+    `inplace_is_change`: whether decoding treats an in-place update as a change.
     """
 
     major: int
@@ -26,9 +26,6 @@ class WalFormat:
     image_zstd: int
     stats_item: int
     inplace_is_change: bool
-    dbase_create_copy: int
-    dbase_create_wal_log: int
-    dbase_drop: int
     custom_resource_managers: bool
 
     @property
@@ -37,12 +34,12 @@ class WalFormat:
 
 
 _14 = WalFormat(
-    14, 0xD10D, image_apply=0x04, image_pglz=0x02, image_lz4=0, image_zstd=0, stats_item=0, inplace_is_change=True, dbase_create_copy=0x00,
-    dbase_create_wal_log=-1, dbase_drop=0x10, custom_resource_managers=False,
+    14, 0xD10D, image_apply=0x04, image_pglz=0x02, image_lz4=0, image_zstd=0, stats_item=0, inplace_is_change=True,
+    custom_resource_managers=False,
 )  # fmt: skip
 _15 = WalFormat(
     15, 0xD110, image_apply=0x02, image_pglz=0x04, image_lz4=0x08, image_zstd=0x10, stats_item=12, inplace_is_change=True,
-    dbase_create_copy=0x00, dbase_create_wal_log=0x10, dbase_drop=0x20, custom_resource_managers=True,
+    custom_resource_managers=True,
 )  # fmt: skip
 _KNOWN = {
     14: _14,

@@ -18,6 +18,7 @@ from tailrace.kernels import inner_kernel, kernel
 from tailrace.majors import NEWEST, Compared
 from tailrace.model import Lsn
 from tailrace.ragged import bounds_of, lists_of
+from tailrace.wal.record_types import DECODED, PASSED_OVER, RecordType, desc_list, desc_time
 from tailrace.wal.records import INFO, MAIN, MAIN_LENGTH, ORIGIN, XID
 from tailrace.wal.structs import BOOL, I64, LSN, U16, U32, Layout, read_u32s, write_u32s
 from tailrace.wal.unaligned import u16, u32, u64
@@ -201,6 +202,20 @@ class End:
     gid: bytes
     invalidations: int
 
+    def desc(self) -> str:
+        words = [desc_time(self.time)]
+        if self.kind in (COMMIT_PREPARED, ABORT_PREPARED):
+            words.append(f"xid {self.xid}")
+        if self.gid:
+            words.append(f"gid {self.gid.decode(errors='replace')}")
+        if self.subxids:
+            words.append(f"subxacts: {desc_list(self.subxids)}")
+        if self.invalidations:
+            words.append(f"inval msgs: {self.invalidations}")
+        if self.origin:
+            words.append(f"origin: node {self.origin}, lsn {self.origin_lsn}, at {desc_time(self.origin_time)}")
+        return "; ".join(words)
+
 
 def read_end(buf: NDArray[np.uint8], parsed: NDArray[np.int64], form: WalFormat) -> End:
     """One record, of which `parsed` are the headers. Raises CorruptWal if its chunks do not add up."""
@@ -242,6 +257,9 @@ class Assignment:
         """The same bytes again."""
         return self.LAYOUT.write({"top_xid": self.top_xid, "count": len(self.subxids)}) + write_u32s(self.subxids)
 
+    def desc(self) -> str:
+        return f"xtop: {self.top_xid}, subxacts: {desc_list(self.subxids)}"
+
 
 @dataclass(frozen=True, slots=True)
 class XactInvalidations:
@@ -267,6 +285,21 @@ class XactInvalidations:
     def write(self, _major: int) -> bytes:
         """The same bytes again."""
         return self.LAYOUT.write({"count": self.count}) + self.messages
+
+    def desc(self) -> str:
+        return f"messages: {self.count}"
+
+
+RECORD_TYPES = (
+    RecordType(COMMIT, "COMMIT", DECODED, End),
+    RecordType(PREPARE, "PREPARE", DECODED, End),
+    RecordType(ABORT, "ABORT", DECODED, End),
+    RecordType(COMMIT_PREPARED, "COMMIT_PREPARED", DECODED, End),
+    RecordType(ABORT_PREPARED, "ABORT_PREPARED", DECODED, End),
+    # for standbys; the first record of a subtransaction names its top-level transaction
+    RecordType(ASSIGNMENT, "ASSIGNMENT", PASSED_OVER, Assignment),
+    RecordType(INVALIDATIONS, "INVALIDATION", DECODED, XactInvalidations),
+)
 
 
 @dataclass(slots=True)

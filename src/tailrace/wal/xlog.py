@@ -8,6 +8,7 @@ from typing import Annotated
 
 from tailrace.majors import Compared
 from tailrace.model import Lsn
+from tailrace.wal.record_types import DECODED, PASSED_OVER, REPLAYED, RecordType, desc_name, desc_time
 from tailrace.wal.structs import BOOL, I32, I64, LSN, U32, U64, Bool, Int32, Int64, Layout, Struct, Uint32, XLogRecPtr, chars
 
 COMPARED = Compared(__name__, "catalog/pg_control.h and access/xlog_internal.h", upto=18)
@@ -68,6 +69,12 @@ class Checkpoint(Struct):
     oldest_active_xid: int
     wal_level: int | None = None
 
+    def desc(self) -> str:
+        return (
+            f"redo {self.redo}; tli {self.timeline}; prev tli {self.previous_timeline}; fpw {_true(self.full_page_writes)}; "
+            f"xid {self.next_xid >> 32}:{self.next_xid & 0xFFFFFFFF}; oid {self.next_oid}"
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class NextOid(Struct, compared=COMPARED):
@@ -75,12 +82,18 @@ class NextOid(Struct, compared=COMPARED):
 
     next_oid: Uint32
 
+    def desc(self) -> str:
+        return str(self.next_oid)
+
 
 @dataclass(frozen=True, slots=True)
 class BackupEnd(Struct, compared=COMPARED):
     """XLOG_BACKUP_END: a base backup that began at `start` is consistent from here on."""
 
     start: XLogRecPtr
+
+    def desc(self) -> str:
+        return str(self.start)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +109,10 @@ class ParameterChange(Struct, compared=COMPARED, padded=True):
     wal_log_hints: Bool = False
     track_commit_timestamp: Bool = False
 
+    def desc(self) -> str:
+        level = WAL_LEVELS[self.wal_level] if 0 <= self.wal_level < len(WAL_LEVELS) else self.wal_level
+        return f"max_connections={self.max_connections} wal_level={level}"
+
 
 @dataclass(frozen=True, slots=True)
 class RestorePoint(Struct, compared=COMPARED):
@@ -104,12 +121,18 @@ class RestorePoint(Struct, compared=COMPARED):
     time: Int64
     name: Annotated[bytes, chars(64)]
 
+    def desc(self) -> str:
+        return desc_name(self.name)
+
 
 @dataclass(frozen=True, slots=True)
 class FullPageWritesChange(Struct, compared=COMPARED):
     """XLOG_FPW_CHANGE"""
 
     full_page_writes: Bool
+
+    def desc(self) -> str:
+        return _true(self.full_page_writes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +151,9 @@ class EndOfRecovery(Struct):
     previous_timeline: int
     wal_level: int | None = None
 
+    def desc(self) -> str:
+        return f"tli {self.timeline}; prev tli {self.previous_timeline}; time {desc_time(self.time)}"
+
 
 @dataclass(frozen=True, slots=True)
 class OverwriteContrecord(Struct, compared=COMPARED):
@@ -135,3 +161,28 @@ class OverwriteContrecord(Struct, compared=COMPARED):
 
     overwritten: XLogRecPtr
     time: Int64
+
+    def desc(self) -> str:
+        return f"lsn {self.overwritten}; time {desc_time(self.time)}"
+
+
+def _true(flag: bool) -> str:
+    return "true" if flag else "false"
+
+
+RECORD_TYPES = (
+    RecordType(CHECKPOINT_SHUTDOWN, "CHECKPOINT_SHUTDOWN", DECODED, Checkpoint, "; shutdown"),
+    RecordType(CHECKPOINT_ONLINE, "CHECKPOINT_ONLINE", DECODED, Checkpoint, "; online"),
+    RecordType(NOOP, "NOOP", PASSED_OVER),
+    RecordType(NEXTOID, "NEXTOID", PASSED_OVER, NextOid),
+    RecordType(SWITCH, "SWITCH", PASSED_OVER),  # framing goes on in the next segment
+    RecordType(BACKUP_END, "BACKUP_END", PASSED_OVER, BackupEnd),
+    RecordType(PARAMETER_CHANGE, "PARAMETER_CHANGE", DECODED, ParameterChange),
+    RecordType(RESTORE_POINT, "RESTORE_POINT", PASSED_OVER, RestorePoint),
+    RecordType(FPW_CHANGE, "FPW_CHANGE", DECODED, FullPageWritesChange),
+    RecordType(END_OF_RECOVERY, "END_OF_RECOVERY", DECODED, EndOfRecovery),
+    RecordType(FPI_FOR_HINT, "FPI_FOR_HINT", REPLAYED),
+    RecordType(FPI, "FPI", REPLAYED),
+    RecordType(OVERWRITE_CONTRECORD, "OVERWRITE_CONTRECORD", DECODED, OverwriteContrecord),
+    RecordType(CHECKPOINT_REDO, "CHECKPOINT_REDO", PASSED_OVER, majors="17-"),
+)
