@@ -137,6 +137,12 @@ def test_every_file_has_a_place_in_the_order() -> None:
     assert not {module.stage for module in INSIDE} - set(ORDER)
 
 
+def test_every_room_has_a_row_in_the_architecture() -> None:
+    house = (ROOT / "docs/architecture.md").read_text().partition("## The house")[2].partition("\n## ")[0]
+    rooms = {module.stage + ("/" if "/" in module.name else ".py") for module in INSIDE} - {"__main__.py"}
+    assert [room for room in sorted(rooms) if f"`{room}`" not in house] == []
+
+
 def test_imports_run_up_the_page() -> None:
     judge(
         {

@@ -1,6 +1,6 @@
 """Write which functions a row filter may use, from live servers of 15 to 18: `PYTHONPATH=tests python tools/filter_functions.py`.
 
-Out: fmgr/functions.tsv and executor/orderings.tsv in src/tailrace/expressions/evaluate,
+Out: fmgr/pg_proc.tsv and executor/orderings.tsv in src/tailrace/expressions/evaluate,
 what the evaluator must know of each by its oid; and tests/cases/row_filters/functions.tsv, the list of
 those of 15, by family,
 against which coverage is counted. A family is named for the types of the arguments. What PostgreSQL has for itself (support of
@@ -16,7 +16,7 @@ from support.servers import Server
 from tailrace import majors
 
 ROOT = Path(__file__).parents[1]
-FUNCTIONS = ROOT / "src/tailrace/expressions/evaluate/fmgr/functions.tsv"
+FUNCTIONS = ROOT / "src/tailrace/expressions/evaluate/fmgr/pg_proc.tsv"
 COUNTED = ROOT / "tests/cases/row_filters/functions.tsv"
 ORDERINGS = ROOT / "src/tailrace/expressions/evaluate/executor/orderings.tsv"
 MAJORS = [major for major in majors.MAJORS if majors.supports(major, majors.ROW_FILTERS)]

@@ -6,7 +6,7 @@ import sqlite3
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.replication.writers import Writer
-from tailrace.slots.session import Session
+from tailrace.slots.consumer_session import ConsumerSession
 
 
 class Sqlite(Writer):
@@ -27,7 +27,7 @@ class Sqlite(Writer):
         stored = self.db.execute("SELECT number, lsn, session FROM position WHERE slot = ?", self.key).fetchone()
         self.position = (self._last(), self.begins_at, self.session)
         if stored is not None and Lsn.parse(stored[1]) >= self.begins_at:
-            self.begins_at, self.session = Lsn.parse(stored[1]), Session.of(json.loads(stored[2]))
+            self.begins_at, self.session = Lsn.parse(stored[1]), ConsumerSession.of(json.loads(stored[2]))
             self.position = (stored[0], self.begins_at, self.session)
 
     def write(self, rows):

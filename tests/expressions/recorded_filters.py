@@ -21,7 +21,7 @@ import psycopg
 
 from support.servers import Server
 from tailrace.expressions.analysis.catalog import FunctionRow, OperatorRow, UserObjects
-from tailrace.expressions.session import ExpressionSession
+from tailrace.expressions.expression_session import ExpressionSession
 from tailrace.model import Column, PgType, Relation
 from tailrace.types.built_in import built_in_type
 from tailrace.types.style import TextStyle

@@ -27,8 +27,8 @@ from tailrace.expressions import tree
 from tailrace.expressions.analysis.parsing import constants_of
 from tailrace.expressions.analysis.where_clause import analyse
 from tailrace.expressions.deparse import deparse
+from tailrace.expressions.expression_session import ExpressionSession
 from tailrace.expressions.node_tree import read_node_tree
-from tailrace.expressions.session import ExpressionSession
 from tailrace.model import Column, Relation
 from tailrace.types.built_in import built_in_type
 from tailrace.types.style import TextStyle

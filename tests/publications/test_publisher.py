@@ -221,7 +221,7 @@ WORKER = """
 import pickle, sys
 publisher, batch = pickle.load(sys.stdin.buffer)
 print([int(lsn) - 100 for published in publisher.publish(batch) for lsn in published.lsn])
-print([name for name in sys.modules if name.partition(".")[0] == "pglast" or name.startswith("tailrace.expressions.analysis.n")])
+print([name for name in sys.modules if name.partition(".")[0] == "pglast" or name.startswith("tailrace.expressions.analysis.transform")])
 """
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from support.servers import Server
 from tailrace.errors import TailraceError
 from tailrace.pipeline import LocalRunner
+from tailrace.sql.postgres_session import PostgresSession
 from tailrace.sql.query.duckdb_engine import run
-from tailrace.sql.session import PostgresSession
 from tailrace.sql.source_database import SourceDatabase
 
 Rows = list[tuple[str | None, ...]]

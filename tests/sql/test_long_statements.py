@@ -9,8 +9,8 @@ import pytest
 from sql.places import Said, ours, session_of
 from support.cases import open_case
 from tailrace.pipeline import LocalRunner
+from tailrace.sql.postgres_session import PostgresSession
 from tailrace.sql.query.allowed import MOST_VALUES
-from tailrace.sql.session import PostgresSession
 from tailrace.sql.source_database import SourceDatabase
 
 

@@ -18,9 +18,9 @@ import pytest
 from support.servers import Server
 from tailrace.pipeline import LocalRunner
 from tailrace.sql.connected_server import ConnectedServer
+from tailrace.sql.postgres_session import PostgresSession
 from tailrace.sql.psql.shell import Shell
 from tailrace.sql.query.duckdb_engine import run
-from tailrace.sql.session import PostgresSession
 from tailrace.sql.source_database import SourceDatabase
 
 SLOT = "'regression_slot'"

@@ -8,7 +8,7 @@ import pytest
 
 from sql.places import Said, ours, session_on
 from support.servers import Server
-from tailrace.sql.session import PostgresSession
+from tailrace.sql.postgres_session import PostgresSession
 
 pytestmark = pytest.mark.postgres
 GET = "pg_logical_slot_get_changes('a', NULL, NULL)"

@@ -21,9 +21,9 @@ from typing import Self
 from support.servers import Server
 from support.stories import ENDS, Step
 from tailrace.pipeline import LocalRunner
+from tailrace.sql.postgres_session import PostgresSession
 from tailrace.sql.psql.shell import Shell
 from tailrace.sql.query.duckdb_engine import run
-from tailrace.sql.session import PostgresSession
 from tailrace.sql.source_database import SourceDatabase
 
 _OURS = re.compile(r"\b(pg_logical_slot_\w+|pg_\w+_replication_slots?|pg_replication_slots?(_advance)?)\b|^(SET|RESET|SHOW)\b")

@@ -28,8 +28,8 @@ from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, Source, capture
 from tailrace.plugins.registry import register_plugin
 from tailrace.slots.create_command import CreateReplicationSlot, PastMoment
+from tailrace.sql.postgres_session import PostgresSession
 from tailrace.sql.query.duckdb_engine import run
-from tailrace.sql.session import PostgresSession
 from tailrace.sql.source_database import SourceDatabase
 
 FOLDER = Path(__file__).parents[1] / "calls"

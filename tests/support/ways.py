@@ -39,8 +39,8 @@ from tailrace.plugins.output_plugin import OutputPlugin
 from tailrace.replication.receiving import receive_into
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.replication.writers import Calling, Rows
+from tailrace.slots.consumer_session import ConsumerSession
 from tailrace.slots.mark import read_mark, write_mark
-from tailrace.slots.session import Session
 from tailrace.storage.source import Source
 from tailrace.transactions.outline import outline
 from tailrace.wal.index import Index
@@ -128,7 +128,7 @@ class Road:
         indexes = self._indexes(cuts)
         plugin = outlet.started(self.case.major)
         carried, asked = self._begun(indexes, plugin.demand)
-        session = _written(Session())
+        session = _written(ConsumerSession())
         at = asked.start
         for index in indexes:
             for dies in (True, False) if dice.random() < 0.5 else (False,):
@@ -142,7 +142,7 @@ class Road:
                 told.go_on(window, plugin)
                 carried, session = (
                     read_mark(write_mark(carried_on), "a mark"),
-                    _written(Session(window.blocks.after, plugin.memory)),
+                    _written(ConsumerSession(window.blocks.after, plugin.memory)),
                 )
                 at = Lsn(max(at, carried.lsn))
             if told.error:
@@ -154,7 +154,7 @@ class Road:
         first, *later = [*cuts, int(self.source.segments.stop_lsn)]
         growing, state = self.growing(first, home, ["mine"], two_phase=outlet.two_phase)
         told = Told()
-        session = _written(Session())
+        session = _written(ConsumerSession())
         for sitting in _sittings(later, dice):
             writer = _Collecting(told)
             with acquired(SlotLocation.open(state), "mine", _RUNNER) as consumer:
@@ -212,8 +212,8 @@ class Road:
 
 
 def _amid(
-    window: Pipeline, plugin: OutputPlugin, told: Told, at: Lsn, session: Session, dice: random.Random
-) -> tuple[Lsn, Session]:
+    window: Pipeline, plugin: OutputPlugin, told: Told, at: Lsn, session: ConsumerSession, dice: random.Random
+) -> tuple[Lsn, ConsumerSession]:
     """Some of the window is told, and written; where the consumer stands by then."""
     before = len(told.rows)
     with suppress(TailraceError):  # it dies of that
@@ -224,14 +224,14 @@ def _amid(
                 break
             at = lines.position_behind(at)
             plugin.written_upto(at)
-            session, before = _written(Session(window.blocks.before, plugin.memory)), len(told.rows)
+            session, before = _written(ConsumerSession(window.blocks.before, plugin.memory)), len(told.rows)
     del told.rows[before:]
     return at, session
 
 
-def _written(session: Session) -> Session:
+def _written(session: ConsumerSession) -> ConsumerSession:
     """By way of a file."""
-    return Session.of(json.loads(json.dumps(session.facts())))
+    return ConsumerSession.of(json.loads(json.dumps(session.facts())))
 
 
 class _Collecting(Calling):
@@ -240,12 +240,12 @@ class _Collecting(Calling):
     def __init__(self, told: Told) -> None:
         super().__init__(self._take)
         self._told = told
-        self.kept = Session()
+        self.kept = ConsumerSession()
 
     def _take(self, rows: Rows) -> None:
         self._told.take([rows.lines])
 
-    def whole(self, lsn: Lsn, session: Session) -> None:
+    def whole(self, lsn: Lsn, session: ConsumerSession) -> None:
         super().whole(lsn, session)
         self.kept = session
 

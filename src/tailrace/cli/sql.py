@@ -16,10 +16,10 @@ from tailrace.errors import UsageError
 from tailrace.pipeline.runner import Runner
 from tailrace.sql.connected_server import ConnectedServer
 from tailrace.sql.functions.signatures import functions_of
+from tailrace.sql.postgres_session import PostgresSession
 from tailrace.sql.psql.output import Format
 from tailrace.sql.psql.shell import FAILED, NO_CONNECTION, STOPPED, Quit, Shell
 from tailrace.sql.query.duckdb_engine import run
-from tailrace.sql.session import PostgresSession
 from tailrace.sql.source_database import SourceDatabase
 from tailrace.sql.views.view_columns import views_of
 from tailrace.user_cache import user_cache

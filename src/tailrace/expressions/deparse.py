@@ -15,7 +15,7 @@ from tailrace.errors import UnsupportedWal
 from tailrace.expressions import tree
 from tailrace.expressions.analysis.catalog import Catalog, catalog_with
 from tailrace.expressions.analysis.state import EXPLICIT_CAST, IMPLICIT_CAST, SQL_SYNTAX, length_of_coercion, type_of
-from tailrace.expressions.session import ExpressionSession
+from tailrace.expressions.expression_session import ExpressionSession
 from tailrace.expressions.sql_syntax import SYNTAX, WITHOUT_SYNTAX
 from tailrace.majors import XML_INDENT, supports
 from tailrace.model import FIRST_NORMAL_OID, Relation

@@ -28,7 +28,7 @@ from tailrace.model import Lsn
 from tailrace.plugins.printing import RowPrinter, as_lines
 from tailrace.replication.output_position import POSITION, WRITING, Position, Reach, checksum_before
 from tailrace.replication.writers import Rows, Writer
-from tailrace.slots.session import Session
+from tailrace.slots.consumer_session import ConsumerSession
 from tailrace.slots.slot import Slot
 from tailrace.storage.birth_time import as_time, born
 from tailrace.storage.file_lock import FileLock
@@ -129,7 +129,7 @@ class _File(Writer):
                 file=str(self._path),
             ) from error
 
-    def whole(self, lsn: Lsn, session: Session) -> None:
+    def whole(self, lsn: Lsn, session: ConsumerSession) -> None:
         self._counts = (self._at, lsn, session)
 
     def durable_upto(self) -> Lsn:

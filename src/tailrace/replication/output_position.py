@@ -19,7 +19,7 @@ from typing import Any
 
 from tailrace.checksummed_file import FileKind, fact
 from tailrace.model import Lsn
-from tailrace.slots.session import Session
+from tailrace.slots.consumer_session import ConsumerSession
 from tailrace.slots.slot import Slot
 from tailrace.storage.birth_time import born
 
@@ -52,7 +52,7 @@ class Position:
     slot: str
     system: int
     identity: str
-    session: Session = field(default_factory=Session)
+    session: ConsumerSession = field(default_factory=ConsumerSession)
 
     def is_at(self, path: Path) -> bool:
         """Whether that is the file. An inode of a file that was removed is given to the next one, which is born later. Raises
@@ -71,7 +71,9 @@ class Position:
         """Raises UnsupportedFile, CorruptFile."""
 
         def position_from(facts: dict[str, Any], _: object) -> Position:
-            return cls(**{name: fact(facts[name], kind) for name, kind in _FACTS.items()}, session=Session.of(facts["session"]))
+            return cls(
+                **{name: fact(facts[name], kind) for name, kind in _FACTS.items()}, session=ConsumerSession.of(facts["session"])
+            )
 
         return POSITION_FILE.read_as(data, where, {}, position_from)
 

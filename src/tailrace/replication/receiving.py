@@ -20,7 +20,7 @@ from tailrace.plugins.printing import few_at_a_time
 from tailrace.replication.acquired import Acquired, Limit
 from tailrace.replication.waiting import Waiter
 from tailrace.replication.writers import Rows, Writer
-from tailrace.slots.session import Session
+from tailrace.slots.consumer_session import ConsumerSession
 from tailrace.storage.segments import UnfinishedCopy
 
 PACE = 0.1
@@ -41,7 +41,7 @@ def receive_into(
     """Write each row once, until all that commits before `upto` has been written; without it, until something is raised. Whenever
     `is_to_reopen` says so, the writer's files are opened anew."""
     # If the slot was moved on by others, what the writer's session knows is of another place.
-    session = writer.session if writer.begins_at >= acquired.slot.confirmed_flush_lsn else Session()
+    session = writer.session if writer.begins_at >= acquired.slot.confirmed_flush_lsn else ConsumerSession()
     if writer.begins_at > acquired.slot.confirmed_flush_lsn:
         acquired.check_fingerprint(session.fingerprint)
         acquired.confirm(writer.begins_at)
@@ -126,8 +126,8 @@ class _Receiving:
             told = lines.position_behind(told)
             if len(lines.ends) and lines.ends[-1] == len(lines):
                 plugin.written_upto(told)
-                writer.whole(told, Session(window.blocks.before, plugin.memory, acquired.fingerprint_at(told)))
+                writer.whole(told, ConsumerSession(window.blocks.before, plugin.memory, acquired.fingerprint_at(told)))
         end = min(window.log.end, self.limit.upto or window.log.end)
-        writer.whole(end, Session(window.blocks.after, plugin.memory, acquired.fingerprint_at(end)))
+        writer.whole(end, ConsumerSession(window.blocks.after, plugin.memory, acquired.fingerprint_at(end)))
         writer.flush()
         self.is_amid_window = False

@@ -22,7 +22,7 @@ from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.plugins.lines import Lines
 from tailrace.plugins.output_plugin import OutputPlugin
-from tailrace.slots.session import Session
+from tailrace.slots.consumer_session import ConsumerSession
 from tailrace.slots.slot import Slot
 
 GROUP = "tailrace.writers"
@@ -56,7 +56,7 @@ class Writer(ABC):
     """Where rows go. `begins_at` says up to where its destination has them, and `session` what the consumer knew there."""
 
     begins_at: Lsn
-    session: Session
+    session: ConsumerSession
 
     def __init__(self, options: Mapping[str, str]) -> None:
         """Raises UsageError for options that the writer does not know; this one knows none."""
@@ -65,7 +65,7 @@ class Writer(ABC):
 
     def begin(self, slot: Slot) -> None:
         """Open the destination, once; sets `begins_at` and `session`. Where it does not say how far it is, the slot does."""
-        self.begins_at, self.session = slot.confirmed_flush_lsn, Session()
+        self.begins_at, self.session = slot.confirmed_flush_lsn, ConsumerSession()
         self._whole = self.begins_at
 
     @abstractmethod
@@ -75,7 +75,7 @@ class Writer(ABC):
     def flush(self) -> None:  # noqa: B027 - not every writer has something to do
         """There are no more rows for now: others may read what was written."""
 
-    def whole(self, lsn: Lsn, session: Session) -> None:
+    def whole(self, lsn: Lsn, session: ConsumerSession) -> None:
         """All that commits before `lsn` has been written; whoever goes on from there needs `session`, whose `facts()` are for
         JSON."""
         self._whole = lsn

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from tailrace.catalog.names.oid_names import names_at
 from tailrace.errors import MissingHistory, TailraceError, UsageError
 from tailrace.expressions.deparse import deparse
+from tailrace.expressions.expression_session import ExpressionSession
 from tailrace.expressions.node_tree import read_node_tree
-from tailrace.expressions.session import ExpressionSession
 from tailrace.majors import ROW_FILTERS
 from tailrace.model import Column, Lsn, Relation
 from tailrace.types import oids

@@ -16,12 +16,12 @@ from typing import Any
 from tailrace.expressions import tree
 from tailrace.expressions.analysis.allowed import check_allowed
 from tailrace.expressions.analysis.catalog import catalog_with
-from tailrace.expressions.analysis.coercion import coerce_to_boolean
+from tailrace.expressions.analysis.coercion.coercion import coerce_to_boolean
 from tailrace.expressions.analysis.collations import assign_collations
-from tailrace.expressions.analysis.nodes import transform
 from tailrace.expressions.analysis.parsing import Parsed, parse_filter
 from tailrace.expressions.analysis.state import ROW_TYPE, ColumnEntry, ParseState
-from tailrace.expressions.session import ExpressionSession
+from tailrace.expressions.analysis.transform.nodes import transform
+from tailrace.expressions.expression_session import ExpressionSession
 from tailrace.model import FIRST_NORMAL_OID, PgType, Relation
 
 VIRTUAL = "v"

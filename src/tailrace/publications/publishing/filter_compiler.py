@@ -15,8 +15,8 @@ from tailrace.expressions import tree
 from tailrace.expressions.deparse import deparse
 from tailrace.expressions.evaluate import Facts, Filter, compile_filter
 from tailrace.expressions.evaluate.fmgr.refusals import refused
+from tailrace.expressions.expression_session import ExpressionSession
 from tailrace.expressions.node_tree import read_filter, write_node_tree
-from tailrace.expressions.session import ExpressionSession
 from tailrace.majors import ROW_FILTERS
 from tailrace.model import Relation
 from tailrace.publications.publication import NODE_TREE, RowFilter

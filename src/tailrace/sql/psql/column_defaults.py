@@ -11,8 +11,8 @@ from tailrace.catalog.history.defaults import expressions_of, session_at
 from tailrace.errors import TailraceError
 from tailrace.expressions import tree
 from tailrace.expressions.deparse import deparse
+from tailrace.expressions.expression_session import ExpressionSession
 from tailrace.expressions.node_tree import read_node_tree
-from tailrace.expressions.session import ExpressionSession
 from tailrace.model import FIRST_NORMAL_OID, Relation
 from tailrace.publications.catalog_snapshot import CatalogSnapshot
 from tailrace.types import oids

@@ -15,8 +15,8 @@ from tailrace.sql.psql.output import Format, printed
 from tailrace.sql.psql.scan import Command, Statement, StatementText, excerpt
 
 if TYPE_CHECKING:  # they load what reads SQL
+    from tailrace.sql.postgres_session import PostgresSession
     from tailrace.sql.result import Result
-    from tailrace.sql.session import PostgresSession
     from tailrace.sql.views.relations import Relations
 
 HELP = """\

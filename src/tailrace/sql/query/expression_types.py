@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tailrace.expressions.analysis.catalog import built_in_catalog
-from tailrace.expressions.analysis.coercion import coerce_to_boolean, common_type
-from tailrace.expressions.analysis.nodes import transform
+from tailrace.expressions.analysis.coercion.coercion import coerce_to_boolean, common_type
 from tailrace.expressions.analysis.state import Forbidden, Node, ParseState, type_of, typmod_of
+from tailrace.expressions.analysis.transform.nodes import transform
 from tailrace.majors import ROW_FILTERS
 from tailrace.model import Relation
 from tailrace.sql.sql_types import oid_of

@@ -1,6 +1,6 @@
 """The built-in functions that a row filter may use, by oid: which C function carries each out, and what PostgreSQL knows of it.
 
-The table (`functions.tsv`) is what pg_proc of 15 to 18 says (tools/filter_functions.py writes it). Several functions may share one symbol, as
+The table (`pg_proc.tsv`) is what pg_proc of 15 to 18 says (tools/filter_functions.py writes it). Several functions may share one symbol, as
 `abs(integer)` and what is behind `@ integer` do; a function that is written in SQL has its own name with its arguments for a symbol.
 """
 
@@ -32,7 +32,7 @@ class BuiltIn:
 @cache
 def built_in_functions() -> Mapping[int, BuiltIn]:
     """All of them."""
-    table = pkgutil.get_data("tailrace.expressions.evaluate.fmgr", "functions.tsv")
+    table = pkgutil.get_data("tailrace.expressions.evaluate.fmgr", "pg_proc.tsv")
     assert table is not None
     found = {}
     for line in table.decode().splitlines()[1:]:

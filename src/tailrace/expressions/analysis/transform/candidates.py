@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
 from tailrace.expressions.analysis.catalog import Catalog
-from tailrace.expressions.analysis.coercion import can_coerce
-from tailrace.expressions.analysis.coercion_pathways import CoercionContext
+from tailrace.expressions.analysis.coercion.coercion import can_coerce
+from tailrace.expressions.analysis.coercion.pathways import CoercionContext
 from tailrace.types import oids
 
 _STRING = "S"

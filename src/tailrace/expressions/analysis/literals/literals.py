@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tailrace.errors import TailraceError, UsageError
-from tailrace.expressions.analysis.literal_intervals import read_interval
-from tailrace.expressions.analysis.literal_ranges import canonical_multirange, canonical_range
-from tailrace.expressions.analysis.literal_times import read_date, read_time, read_timestamp
+from tailrace.expressions.analysis.literals.intervals import read_interval
+from tailrace.expressions.analysis.literals.ranges import canonical_multirange, canonical_range
+from tailrace.expressions.analysis.literals.times import read_date, read_time, read_timestamp
 from tailrace.majors import NUMBERS_IN_OTHER_BASES, WRONG_ELEMENT, said_by, supports
 from tailrace.model import FIRST_NORMAL_OID
 from tailrace.types import oids
@@ -217,7 +217,7 @@ def _read_type(state: ParseState, text: str) -> bytes:
 
     if text.isdecimal():
         return int(text).to_bytes(4, "little")
-    from tailrace.expressions.analysis.type_names import type_of_name  # noqa: PLC0415
+    from tailrace.expressions.analysis.catalog.type_names import type_of_name  # noqa: PLC0415
 
     oid, _ = type_of_name(state, parse_type_name(text))
     return oid.to_bytes(4, "little")

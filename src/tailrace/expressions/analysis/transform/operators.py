@@ -10,12 +10,12 @@ from typing import Any
 
 from tailrace.errors import UsageError
 from tailrace.expressions import tree
-from tailrace.expressions.analysis import polymorphism
-from tailrace.expressions.analysis.candidates import callable_with, select
 from tailrace.expressions.analysis.catalog import OperatorRow
-from tailrace.expressions.analysis.coercion import coerce_arguments
-from tailrace.expressions.analysis.names import in_path, name_list
+from tailrace.expressions.analysis.catalog.names import in_path, name_list
+from tailrace.expressions.analysis.coercion import polymorphism
+from tailrace.expressions.analysis.coercion.coercion import coerce_arguments
 from tailrace.expressions.analysis.state import Node, ParseState, type_of
+from tailrace.expressions.analysis.transform.candidates import callable_with, select
 from tailrace.types import oids
 
 

@@ -13,14 +13,14 @@ from pglast import ast
 from pglast.enums import BoolTestType, MinMaxOp, NullTestType
 
 from tailrace.expressions import tree
-from tailrace.expressions.analysis.coercion import (
+from tailrace.expressions.analysis.coercion.coercion import (
     coerce_to_boolean,
     coerce_to_common,
     coerce_to_specific,
     coerce_to_target,
     common_type,
 )
-from tailrace.expressions.analysis.coercion_pathways import CoercionContext
+from tailrace.expressions.analysis.coercion.pathways import CoercionContext
 from tailrace.expressions.analysis.collations import assign_collations
 from tailrace.expressions.analysis.state import (
     EXPLICIT_CAST,

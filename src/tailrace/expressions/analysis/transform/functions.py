@@ -12,13 +12,13 @@ from typing import Any
 
 from tailrace.errors import UsageError
 from tailrace.expressions import tree
-from tailrace.expressions.analysis import polymorphism
-from tailrace.expressions.analysis.candidates import callable_with, select
 from tailrace.expressions.analysis.catalog import FunctionRow
-from tailrace.expressions.analysis.coercion import coerce, coerce_arguments
-from tailrace.expressions.analysis.coercion_pathways import CoercionContext, find_path
-from tailrace.expressions.analysis.names import in_path, name_list
+from tailrace.expressions.analysis.catalog.names import in_path, name_list
+from tailrace.expressions.analysis.coercion import polymorphism
+from tailrace.expressions.analysis.coercion.coercion import coerce, coerce_arguments
+from tailrace.expressions.analysis.coercion.pathways import CoercionContext, find_path
 from tailrace.expressions.analysis.state import EXPLICIT_CALL, Forbidden, Node, ParseState, location_of, type_of
+from tailrace.expressions.analysis.transform.candidates import callable_with, select
 from tailrace.types import oids
 
 MOST_ARGUMENTS = 100

@@ -11,7 +11,7 @@ from pglast import ast
 
 from tailrace.errors import UsageError
 from tailrace.expressions import tree
-from tailrace.expressions.analysis.literals import read_bits
+from tailrace.expressions.analysis.literals.literals import read_bits
 from tailrace.expressions.analysis.state import Node, ParseState
 from tailrace.types import oids
 from tailrace.types.numbers.numeric.text import parse_numeric

@@ -13,11 +13,11 @@ from pglast import ast
 from pglast.enums import A_Expr_Kind, BoolExprType
 
 from tailrace.expressions import tree
-from tailrace.expressions.analysis.coercion import can_coerce, coerce_to_boolean, coerce_to_common, common_type
-from tailrace.expressions.analysis.coercion_pathways import CoercionContext
-from tailrace.expressions.analysis.names import name_list, words
-from tailrace.expressions.analysis.operators import make_array_comparison, make_operator, ordering_of
+from tailrace.expressions.analysis.catalog.names import name_list, words
+from tailrace.expressions.analysis.coercion.coercion import can_coerce, coerce_to_boolean, coerce_to_common, common_type
+from tailrace.expressions.analysis.coercion.pathways import CoercionContext
 from tailrace.expressions.analysis.state import Forbidden, Node, ParseState, first_location, leftmost, type_of
+from tailrace.expressions.analysis.transform.operators import make_array_comparison, make_operator, ordering_of
 from tailrace.types import oids
 
 EQUAL, NOT_EQUAL = 3, 6

@@ -17,7 +17,7 @@ from tailrace.wal.log_fingerprint import LogFingerprint
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class ConsumerSession:
     """`memory` is the plugin's own, in what JSON can hold. `fingerprint` is of what stands in the log before the position that all this
     is of."""
 
@@ -31,7 +31,7 @@ class Session:
         return {"streamed": streamed, "memory": dict(self.memory), "stood": fingerprint}
 
     @classmethod
-    def of(cls, facts: Any) -> Session:
+    def of(cls, facts: Any) -> ConsumerSession:
         """Raises ValueError or TypeError for what `facts` does not give."""
         facts = fact(facts, dict)
         streamed = {

@@ -13,15 +13,15 @@ from pglast.enums import A_Expr_Kind, BoolExprType, CoercionForm, SQLValueFuncti
 
 from tailrace.errors import UsageError
 from tailrace.expressions import tree
-from tailrace.expressions.analysis import columns, comparisons, constructs
 from tailrace.expressions.analysis.allowed import SIMPLE
-from tailrace.expressions.analysis.coercion import cast_explicitly, coerce_to_boolean, coerce_to_specific
-from tailrace.expressions.analysis.constants import transform_constant
-from tailrace.expressions.analysis.functions import FuncCall, call_function
-from tailrace.expressions.analysis.names import check_schema, words
-from tailrace.expressions.analysis.operators import make_operator
+from tailrace.expressions.analysis.catalog.names import check_schema, words
+from tailrace.expressions.analysis.catalog.type_names import type_of_name
+from tailrace.expressions.analysis.coercion.coercion import cast_explicitly, coerce_to_boolean, coerce_to_specific
 from tailrace.expressions.analysis.state import Forbidden, Node, ParseState, location_of, type_of
-from tailrace.expressions.analysis.type_names import type_of_name
+from tailrace.expressions.analysis.transform import columns, comparisons, constructs
+from tailrace.expressions.analysis.transform.constants import transform_constant
+from tailrace.expressions.analysis.transform.functions import FuncCall, call_function
+from tailrace.expressions.analysis.transform.operators import make_operator
 from tailrace.majors import SQL_JSON_CONSTRUCTORS, SQL_JSON_FUNCTIONS, supports
 from tailrace.types import oids
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from tailrace.errors import UsageError
 from tailrace.expressions.analysis.catalog import Catalog
-from tailrace.expressions.analysis.coercion_pathways import CoercionContext, is_coercible
+from tailrace.expressions.analysis.coercion.pathways import CoercionContext, is_coercible
 from tailrace.types import oids
 
 ELEMENTS = frozenset({oids.ANYELEMENT, oids.ANYNONARRAY, oids.ANYENUM})

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tailrace.expressions import tree
-from tailrace.expressions.analysis import polymorphism
 from tailrace.expressions.analysis.catalog import Catalog
-from tailrace.expressions.analysis.coercion_pathways import CoercionContext, Path, find_path, is_coercible
-from tailrace.expressions.analysis.literals import read_literal
+from tailrace.expressions.analysis.coercion import polymorphism
+from tailrace.expressions.analysis.coercion.pathways import CoercionContext, Path, find_path, is_coercible
+from tailrace.expressions.analysis.literals.literals import read_literal
 from tailrace.expressions.analysis.state import (
     EXPLICIT_CAST,
     IMPLICIT_CAST,

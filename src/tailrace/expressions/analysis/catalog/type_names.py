@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from tailrace.errors import UsageError
-from tailrace.expressions.analysis.names import in_path, name_list, words
+from tailrace.expressions.analysis.catalog.names import in_path, name_list, words
 from tailrace.expressions.analysis.state import ParseState
 from tailrace.types import oids
 from tailrace.types.typmods import INTERVAL_FULL_PRECISION, INTERVAL_FULL_RANGE, VARHDRSZ, make_numeric_typmod

@@ -1,0 +1,1 @@
+"""Which type becomes which, and how (`parser/parse_coerce.c`)."""
