@@ -1,9 +1,20 @@
-"""Lists of unequal length in one array: those of row i are `values[bounds[i] : bounds[i + 1]]`."""
+"""Rows of tables whose columns are arrays, and lists of unequal length in one array: those of row i are `values[bounds[i] : bounds[i + 1]]`."""
 
 from __future__ import annotations
 
+from dataclasses import fields
+from typing import Any, TypeVar
+
 import numpy as np
 from numpy.typing import NDArray
+
+Table = TypeVar("Table")
+
+
+def taken_of(table: Table, rows: NDArray[np.int64], **others: Any) -> Table:
+    """These rows of a dataclass whose fields are arrays, but for `others`, which have no value a row."""
+    columns = [field.name for field in fields(table) if field.name not in others]  # type: ignore[arg-type]
+    return type(table)(**{name: getattr(table, name)[rows] for name in columns}, **others)
 
 
 def ranges(starts: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -17,14 +17,14 @@ from support.cuts import random_groups, random_stretches
 from support.decoding import check, state_before, text_of
 from support.sampling import some_of
 from tailrace.checksummed_file import FileKind
-from tailrace.errors import CorruptFile, TailraceError, UnsupportedFile, UsageError
+from tailrace.errors import CorruptFile, TailraceError, UnsupportedFile
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, Pipeline, Source
 from tailrace.pipeline.scanning import scan_stretch
 from tailrace.pipeline.windows import step
 from tailrace.plan.carried import Carried
 from tailrace.plugins.test_decoding import TestDecoding
-from tailrace.slots.mark import check_fits, read_mark, write_mark
+from tailrace.slots.mark import read_mark, write_mark
 from tailrace.transactions.fates import EndedElsewhere
 
 STORIES = [story for story, major, variant in all_cases() if (major, variant) == (18, "with_slot")]
@@ -171,19 +171,6 @@ def test_what_is_not_known_stays_unknown(carried: Carried) -> None:
 def test_a_mark_needs_every_page(carried: Carried) -> None:
     with pytest.raises(ValueError, match="every page"):
         write_mark(replace(carried, state=replace(carried.state, complete=False)))
-
-
-def test_marks_of_another_system_or_timeline(carried: Carried) -> None:
-    state = carried.state
-    here = max(carried.lsn, state.lsn)
-    check_fits(carried, state.system, state.timeline, ())
-    check_fits(carried, state.system, state.timeline + 1, [(state.timeline, here)])
-    with pytest.raises(UsageError, match=f"the mark is of system {state.system}, the WAL of {state.system + 1}"):
-        check_fits(carried, state.system + 1, state.timeline, ())
-    with pytest.raises(UsageError, match=f"the mark is at {here} on timeline {state.timeline}, which is not in the history"):
-        check_fits(carried, state.system, state.timeline + 1, [(state.timeline, Lsn(here - 1))])
-    with pytest.raises(UsageError, match="which is not in the history of timeline"):
-        check_fits(replace(carried, state=replace(state, timeline=2)), state.system, 1, ())
 
 
 def test_other_files_and_other_versions(carried: Carried) -> None:

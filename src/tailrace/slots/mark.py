@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from tailrace.catalog.state.catalog_state import CatalogState
 from tailrace.catalog.state.state_file import STATE_DTYPES, content_of_state, state_from
 from tailrace.checksummed_file import Dtypes, FileKind, fact
-from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.plan.carried import Carried
 from tailrace.ragged import bounds_of
@@ -76,24 +75,6 @@ def read_mark(data: bytes, where: str) -> Carried:
     if why := _contradiction(carried):
         raise MARK_FILE.unsound(where, why)
     return carried
-
-
-def check_fits(carried: Carried, system: int, timeline: int, history: Sequence[tuple[int, Lsn]]) -> None:
-    """Raise unless a log of this system, on a timeline with this history, goes on from the mark, and not from before it on
-    another timeline. A mark is on the timeline of its state."""
-    state = carried.state
-    if state.system != system:
-        raise UsageError(
-            f"the mark is of system {state.system}, the WAL of {system}",
-            hint="Name the source that the slot was created on, or create a slot for this one.",
-        )
-    left = dict(history) | {timeline: Lsn(NEVER)}
-    reached = max(carried.lsn, state.lsn)
-    if state.timeline > timeline or (history and reached > left.get(state.timeline, 0)):
-        raise UsageError(
-            f"the mark is at {reached} on timeline {state.timeline}, which is not in the history of timeline {timeline}",
-            hint="Follow the timeline that the slot was on, or create a slot on this one.",
-        )
 
 
 def _content_of_remnants(remnants: Sequence[Index]) -> tuple[list[dict[str, Any]], dict[str, NDArray]]:

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.model import Lsn, Transaction
-from tailrace.ragged import bounds_of, lists_of
+from tailrace.ragged import bounds_of, lists_of, taken_of
 from tailrace.transactions.epochs import LOW_WORD
 from tailrace.wal import xact
 from tailrace.wal.xact import Ends
@@ -97,24 +97,10 @@ class Transactions:
 
     def subset(self, ordinals: NDArray[np.int64]) -> Transactions:
         """The facts of these transactions, in that order, without subtransactions; ordinals count anew."""
-        return Transactions(
-            kind=self.kind[ordinals],
-            prepared=np.full(len(ordinals), -1, np.int64),
-            xid=self.xid[ordinals],
-            full_xid=self.full_xid[ordinals],
-            commit_lsn=self.commit_lsn[ordinals],
-            end_lsn=self.end_lsn[ordinals],
-            first_lsn=self.first_lsn[ordinals],
-            time=self.time[ordinals],
-            database=self.database[ordinals],
-            origin=self.origin[ordinals],
-            origin_lsn=self.origin_lsn[ordinals],
-            prepared_end=self.prepared_end[ordinals],
-            prepared_time=self.prepared_time[ordinals],
-            gids=[self.gids[ordinal] for ordinal in ordinals.tolist()] if self.gids else [],
-            subxact_bounds=np.zeros(len(ordinals) + 1, np.int64),
-            subxids=self.subxids[:0],
-        )
+        return taken_of(
+            self, ordinals, prepared=np.full(len(ordinals), -1, np.int64), subxact_bounds=np.zeros(len(ordinals) + 1, np.int64),
+            subxids=self.subxids[:0], gids=[self.gids[ordinal] for ordinal in ordinals.tolist()] if self.gids else [],
+        )  # fmt: skip
 
     @property
     def has_rows(self) -> NDArray[np.bool_]:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.model import Locator, Lsn, Stretch
-from tailrace.ragged import bounds_of, ranges
+from tailrace.ragged import bounds_of, ranges, taken_of
 from tailrace.wal.xact import Ends
 
 FORMAT_VERSION = 12
@@ -88,10 +88,7 @@ class KeptRecords:
         bounds = bounds_of(self.length[rows] + 7 & ~7)
         data = np.zeros(bounds[-1], np.uint8)
         data[ranges(bounds[:-1], self.length[rows])] = self.data[ranges(self.at[rows], self.length[rows])]
-        return KeptRecords(
-            kind=self.kind[rows], lsn=self.lsn[rows], end_lsn=self.end_lsn[rows], followed_by=self.followed_by[rows],
-            at=bounds[:-1], length=self.length[rows], data=data,
-        )  # fmt: skip
+        return taken_of(self, rows, at=bounds[:-1], data=data)
 
 
 @dataclass(slots=True)
@@ -116,10 +113,7 @@ class Xids:
 
     def taken(self, rows: NDArray[np.int64]) -> Xids:
         """These rows alone."""
-        return Xids(
-            xid=self.xid[rows], top=self.top[rows], first_lsn=self.first_lsn[rows], flags=self.flags[rows], rows=self.rows[rows],
-            bytes=self.bytes[rows], speculative=self.speculative[rows], queued_lsn=self.queued_lsn[rows], origin=self.origin[rows],
-        )  # fmt: skip
+        return taken_of(self, rows)
 
 
 @dataclass(slots=True)

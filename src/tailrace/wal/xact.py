@@ -17,7 +17,7 @@ from tailrace.errors import CorruptWal
 from tailrace.kernels import inner_kernel, kernel
 from tailrace.majors import NEWEST, Compared
 from tailrace.model import Lsn
-from tailrace.ragged import bounds_of, lists_of
+from tailrace.ragged import bounds_of, lists_of, taken_of
 from tailrace.wal.record_types import DECODED, PASSED_OVER, RecordType, desc_list, desc_time
 from tailrace.wal.records import INFO, MAIN, MAIN_LENGTH, ORIGIN, XID
 from tailrace.wal.structs import BOOL, I64, LSN, U16, U32, Layout, read_u32s, write_u32s
@@ -350,10 +350,8 @@ class Ends:
         subxids, subxact_bounds = lists_of(rows, self.subxact_bounds)
         gids, gid_bounds = lists_of(rows, self.gid_bounds)
         invalidations, byte_bounds = lists_of(rows, self.invalidation_bounds * SIZE_OF_INVALIDATION)
-        return Ends(
-            kind=self.kind[rows], xid=self.xid[rows], lsn=self.lsn[rows], end_lsn=self.end_lsn[rows], time=self.time[rows],
-            database=self.database[rows], origin=self.origin[rows], origin_lsn=self.origin_lsn[rows], origin_time=self.origin_time[rows],
-            subxact_bounds=subxact_bounds, subxids=self.subxids[subxids], gid_bounds=gid_bounds, gids=self.gids[gids],
+        return taken_of(
+            self, rows, subxact_bounds=subxact_bounds, subxids=self.subxids[subxids], gid_bounds=gid_bounds, gids=self.gids[gids],
             invalidation_bounds=byte_bounds // SIZE_OF_INVALIDATION, invalidations=self.invalidations[invalidations],
         )  # fmt: skip
 

@@ -18,7 +18,7 @@ from tailrace.catalog.data_directory.commit_status import COMMITTED, CommitStatu
 from tailrace.catalog.rows.layouts import TOAST_TABLES, CatalogLayout
 from tailrace.catalog.rows.row_versions import XMAX_COMMITTED, XMIN_ABORTED, XMIN_COMMITTED, XMIN_FROZEN, Versions
 from tailrace.model import Lsn
-from tailrace.ragged import ranges
+from tailrace.ragged import ranges, taken_of
 from tailrace.transactions.fates import NEVER, NO_END, Fates
 from tailrace.tuples.deform import Attributes, deform
 from tailrace.tuples.errors import CorruptTuple
@@ -112,16 +112,10 @@ class CatalogRows:
 
     def taken(self, rows: NDArray[np.int64]) -> CatalogRows:
         """These rows alone."""
-        return CatalogRows(
-            columns={name: values[rows] for name, values in self.columns.items() if name not in self.names},
+        return taken_of(
+            self, rows, columns={name: values[rows] for name, values in self.columns.items() if name not in self.names},
             names={name: Names(values.stored[rows], values.codec) for name, values in self.names.items()},
-            begin=self.begin[rows],
-            end=self.end[rows],
-            made_by=self.made_by[rows],
-            unmade_by=self.unmade_by[rows],
-            added=self.added[rows],
-            deleted=self.deleted[rows],
-        )
+        )  # fmt: skip
 
     def lifetimes(self, rows: NDArray[np.int64], ordinal: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Between which LSNs transaction `ordinal` (-1: one that did none of it) sees each of `rows`: what it did itself, from the record on."""

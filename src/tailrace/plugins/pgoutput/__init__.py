@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -114,33 +113,19 @@ class PgOutput(OutputPlugin, TwoPhaseCallbacks, StreamingCallbacks, RelationCall
         return fixed_length_messages(b"C\0", transactions.commit_lsn, transactions.end_lsn, transactions.time)
 
     def begin_prepare_texts(self, transactions: Transactions) -> Texts:
-        return Texts.of(
-            [
-                write_message(m.BeginPrepare(t.commit_lsn, t.end_lsn, t.commit_time, t.xid, self._sent(t.gid)))
-                for t in transactions
-            ]
-        )
+        return _texts(m.BeginPrepare(t.commit_lsn, t.end_lsn, t.commit_time, t.xid, self._sent(t.gid)) for t in transactions)
 
     def prepare_texts(self, transactions: Transactions) -> Texts:
-        return Texts.of(
-            [write_message(m.Prepare(t.commit_lsn, t.end_lsn, t.commit_time, t.xid, self._sent(t.gid))) for t in transactions]
-        )
+        return _texts(m.Prepare(t.commit_lsn, t.end_lsn, t.commit_time, t.xid, self._sent(t.gid)) for t in transactions)
 
     def commit_prepared_texts(self, transactions: Transactions) -> Texts:
-        return Texts.of(
-            [
-                write_message(m.CommitPrepared(t.commit_lsn, t.end_lsn, t.commit_time, t.xid, self._sent(t.gid)))
-                for t in transactions
-            ]
-        )
+        return _texts(m.CommitPrepared(t.commit_lsn, t.end_lsn, t.commit_time, t.xid, self._sent(t.gid)) for t in transactions)
 
     def rollback_prepared_texts(self, transactions: Transactions) -> Texts:
         prepared_end, prepared_time = transactions.prepared_end.tolist(), transactions.prepared_time.tolist()
-        return Texts.of(
-            [
-                write_message(m.RollbackPrepared(Lsn(end), t.end_lsn, time, t.commit_time, t.xid, self._sent(t.gid)))
-                for t, end, time in zip(transactions, prepared_end, prepared_time, strict=True)
-            ]
+        return _texts(
+            m.RollbackPrepared(Lsn(end), t.end_lsn, time, t.commit_time, t.xid, self._sent(t.gid))
+            for t, end, time in zip(transactions, prepared_end, prepared_time, strict=True)
         )
 
     def truncate_text(self, truncation: Truncation) -> bytes:
@@ -152,9 +137,7 @@ class PgOutput(OutputPlugin, TwoPhaseCallbacks, StreamingCallbacks, RelationCall
     # -- blocks of transactions in progress --------------------------------------------------------------------------------------
 
     def stream_start_texts(self, transactions: Transactions, first: NDArray[np.bool_]) -> Texts:
-        return Texts.of(
-            [write_message(m.StreamStart(t.xid, int(is_first))) for t, is_first in zip(transactions, first.tolist(), strict=True)]
-        )
+        return _texts(m.StreamStart(t.xid, int(is_first)) for t, is_first in zip(transactions, first.tolist(), strict=True))
 
     def stream_origin_texts(self, origins: NDArray[np.uint16], begun: NDArray[np.int64]) -> Texts:
         # Where the transaction ends there is not known yet, and nothing of its own is seen where it begins.
@@ -162,27 +145,20 @@ class PgOutput(OutputPlugin, TwoPhaseCallbacks, StreamingCallbacks, RelationCall
         return Texts.of([self._origin(origin, Lsn(0), -1, lsn) for origin, lsn in pairs])
 
     def stream_stop_texts(self, transactions: Transactions) -> Texts:
-        return Texts.of([write_message(m.StreamStop())] * len(transactions))
+        return _texts([m.StreamStop()] * len(transactions))
 
     def stream_commit_texts(self, transactions: Transactions) -> Texts:
-        return Texts.of([write_message(m.StreamCommit(t.xid, t.commit_lsn, t.end_lsn, t.commit_time)) for t in transactions])
+        return _texts(m.StreamCommit(t.xid, t.commit_lsn, t.end_lsn, t.commit_time) for t in transactions)
 
     def stream_prepare_texts(self, transactions: Transactions) -> Texts:
-        return Texts.of(
-            [
-                write_message(m.StreamPrepare(t.commit_lsn, t.end_lsn, t.commit_time, t.xid, self._sent(t.gid)))
-                for t in transactions
-            ]
-        )
+        return _texts(m.StreamPrepare(t.commit_lsn, t.end_lsn, t.commit_time, t.xid, self._sent(t.gid)) for t in transactions)
 
     def stream_abort_texts(self, transactions: Transactions, tops: Sequence[int]) -> Texts:
-        messages = []
-        for each, top in zip(transactions, tops, strict=True):
-            aborted = m.StreamAbort(top & LOW_WORD, each.xid)
-            if self.options.streaming == PARALLEL:
-                aborted = replace(aborted, abort_lsn=each.end_lsn, abort_timestamp=each.commit_time)
-            messages.append(write_message(aborted))
-        return Texts.of(messages)
+        if self.options.streaming != PARALLEL:
+            return _texts(m.StreamAbort(top & LOW_WORD, t.xid) for t, top in zip(transactions, tops, strict=True))
+        return _texts(
+            m.StreamAbort(top & LOW_WORD, t.xid, t.end_lsn, t.commit_time) for t, top in zip(transactions, tops, strict=True)
+        )
 
     def stream_truncate_text(self, truncation: Truncation, xid: int) -> bytes:
         return _truncate(truncation, truncation.xid)
@@ -198,6 +174,10 @@ class PgOutput(OutputPlugin, TwoPhaseCallbacks, StreamingCallbacks, RelationCall
         """In the client's encoding, which is UTF-8."""
         codec = CHECKED if self.context.is_sql_ascii and self.context.style.reads_utf8 else self.context.codec
         return to_utf8(Texts.of([text]), codec).to_list()[0]
+
+
+def _texts(messages: Iterable[m.AnyMessage]) -> Texts:
+    return Texts.of([write_message(message) for message in messages])
 
 
 def _truncate(truncation: Truncation, xid: int | None) -> bytes:

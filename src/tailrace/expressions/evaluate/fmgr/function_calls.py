@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.expressions.evaluate.collations import Compare, Letters
-from tailrace.expressions.evaluate.fmgr.datum_forms import DTYPES, array_of
+from tailrace.expressions.evaluate.fmgr.datum_forms import array_of
 from tailrace.expressions.evaluate.fmgr.pg_proc import BuiltIn
 from tailrace.expressions.evaluate.fmgr.refusals import evaluation_error
 from tailrace.expressions.evaluate.fmgr.vectors import Facts, Vector
@@ -152,8 +152,3 @@ def _apply_loose(
     objects = [function(*row) for row in zip(*lists, strict=True)] if lists else [function()]
     there = np.array([each is not None for each in objects], np.bool_)
     return Vector(result, there, is_constant, None, "UTF8", array_of(result, objects))
-
-
-def is_number(type_oid: int) -> bool:
-    """Whether the type's working form is an array of numbers."""
-    return type_oid in DTYPES
