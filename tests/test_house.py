@@ -54,7 +54,7 @@ BY_NAME = frozenset({*(f"cli/verbs/{name}" for name in (*COMMANDS, *GROUPS)), *(
 BANNED_NAMES = frozenset({"utils", "util", "common", "base", "helper", "helpers", "misc"})
 
 BYTE_ROOMS = (
-    "wal/", "tuples/", "types/", "expressions/", "logicalproto/",
+    "wal/", "tuples/", "types/", "expressions/", "logicalproto/", "wire/",
     "catalog/data_directory/", "catalog/pages/", "catalog/redo/", "catalog/rows/", "catalog/history/user_tables.py",
 )  # fmt: skip
 """Who knows how PostgreSQL lays out bytes: its log, its pages and tuples, its values."""

@@ -90,6 +90,10 @@ class ByMajor(dict[int, Value]):
 INVALIDATIONS_OF_ALL_RELATIONS = Capability(15)  # rel_sync_cache_relation_cb (pgoutput.c) takes relid 0 for every relation
 BARE_PREPARES = Capability(18)  # ReorderBufferPrepare (reorderbuffer.c) tells a PREPARE of a transaction that has no BEGIN
 SLOTS_MOVED_FROM_ANY_DATABASE = Capability(17)  # CreateDecodingContext (logical.c): fast_forward asks for no database
+REPLICATION_SLOTS_READ = Capability(15)  # READ_REPLICATION_SLOT (repl_gram.y), and options in parentheses
+REPLICATION_SLOTS_ALTERED = Capability(17)  # ALTER_REPLICATION_SLOT and UPLOAD_MANIFEST (repl_gram.y)
+LONG_TIMELINES = Capability(16)  # IdentifySystem (walsender.c) gives its timeline as int8
+WAL_SENDERS_EXPLAINED = Capability(16)  # InitPostgres (postinit.c): permission denied to start WAL sender, and why in DETAIL
 FAILOVER_SLOTS = Capability(17)  # pg_create_logical_replication_slot(…, failover) (catalog/pg_proc.dat)
 LIMITED_ORIGIN_NAMES = Capability(18)  # replorigin_create (origin.c) takes MAX_RONAME_LEN bytes at most
 RESERVED_ORIGINS = Capability(16)  # IsReservedOriginName (origin.c): "any" and "none" are values of the option origin

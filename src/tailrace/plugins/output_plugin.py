@@ -207,6 +207,11 @@ class OutputPlugin:
         """All that commits before `lsn` has been written: where a plan ends, and wherever else somebody may go on with what the
         plugin remembers."""
 
+    def header_lsns(self, lines: Lines) -> NDArray[np.int64]:
+        """The LSN under which a walsender sends each row: its own, but 0 for one that is not the last that its callback writes, so
+        that nobody takes a position for passed that is not (`WalSndPrepareWrite`)."""
+        return lines.lsn
+
     def finished(self, lines: Lines) -> Lines:
         """What is given of lines that are in order: called for all of them, once, in their order. Where it fails for one, it
         gives what ends before that and sets `failed`."""

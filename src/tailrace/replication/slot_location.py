@@ -34,8 +34,10 @@ _BEING_MADE, _DROPPED = ".made", ".dropped"
 
 @dataclass(frozen=True, slots=True)
 class SlotLocation(StateLocation):
-    """The slots of a state location, and their marks. May be used by threads; each that consumes a slot owns it for itself."""
+    """The slots of a state location, and their marks. May be used by threads; each that consumes a slot owns it for itself. Others
+    see it owned by `pid`: this process, or of a server that has many consumers, the number of one."""
 
+    pid: int = field(default_factory=os.getpid, compare=False)
     _owned: dict[str, FileLock] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -84,7 +86,7 @@ class SlotLocation(StateLocation):
         with self._locked():
             self._sweep()
             self._check_defined(name)
-            lock = _signed(self._take(name))
+            lock = self._signed(self._take(name))
         yield from self._owning(name, lock)
 
     def save(self, slot: Slot) -> None:
@@ -176,7 +178,7 @@ class SlotLocation(StateLocation):
             self.save_mark(mark)
         made = folder.with_name(slot.name + _BEING_MADE)
         make_folder(made)
-        lock = _signed(FileLock.wait(made / _OWNER))
+        lock = self._signed(FileLock.wait(made / _OWNER))
         try:
             write_whole(made / _SLOT, write_slot(slot))
             made.rename(folder)
@@ -198,6 +200,15 @@ class SlotLocation(StateLocation):
         lock = FileLock.take(self._folder(name) / _OWNER)
         if lock is None:
             raise UsageError(f'replication slot "{name}" is active for PID {self._owner(name)}', sqlstate="55006")
+        return lock
+
+    def _signed(self, lock: FileLock) -> FileLock:
+        """The owner's lock, which says to others who that is."""
+        try:
+            lock.write(str(self.pid))
+        except BaseException:
+            lock.release()
+            raise
         return lock
 
     def _owner(self, name: str) -> int | None:
@@ -258,16 +269,6 @@ class SlotLocation(StateLocation):
         check_name(name)
         if not self._folder(name).is_dir():
             raise _undefined(name)
-
-
-def _signed(lock: FileLock) -> FileLock:
-    """The owner's lock, which says to others who that is."""
-    try:
-        lock.write(str(os.getpid()))
-    except BaseException:
-        lock.release()
-        raise
-    return lock
 
 
 def new_identity() -> str:

@@ -19,15 +19,28 @@ ast: Any = pglast.ast
 
 def parsed(text: str) -> Any:
     """The one statement that a text is. Raises UsageError (42601) with the position of what is wrong."""
+    statements = _raw_statements(text)
+    if len(statements) != 1:
+        raise UsageError("one statement at a time", sqlstate="42601")
+    return statements[0].stmt
+
+
+def statements_of(text: str) -> list[tuple[Any, str]]:
+    """All statements of a text, each with its own text. Raises UsageError as `parsed` does, before any of them."""
+    raw, found = text.encode("utf-8", "surrogateescape"), []
+    for each in _raw_statements(text):
+        start, length = each.stmt_location or 0, each.stmt_len or len(raw)
+        found.append((each.stmt, raw[start : start + length].decode("utf-8", "surrogateescape").strip()))
+    return found
+
+
+def _raw_statements(text: str) -> Any:
     try:
-        statements = parse_sql(text)
+        return parse_sql(text)
     except ParseError as error:
         at = error.args[1] if len(error.args) > 1 else None
         position = len(text) + 1 if at is None else int(at) + 1
         raise UsageError(str(error.args[0]), sqlstate="42601").in_text(position) from None
-    if len(statements) != 1:
-        raise UsageError("one statement at a time", sqlstate="42601")
-    return statements[0].stmt
 
 
 def name_of(node: Any) -> tuple[str, str]:

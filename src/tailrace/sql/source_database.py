@@ -5,8 +5,9 @@ Everything is read anew whenever it is asked for: a running server's log grows, 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,7 +37,8 @@ RunnerFor = Callable[[int], Runner]
 
 @dataclass
 class SourceDatabase:
-    """`name` is the database's, `path` the source, `state` the state location. `temporary` are the slots that end with the session."""
+    """`name` is the database's, `path` the source, `state` the state location. `temporary` are the slots that end with the session, which others
+    know by its number, `pid`."""
 
     path: Path
     name: str
@@ -44,6 +46,7 @@ class SourceDatabase:
     runner_for: RunnerFor
     warn: Callable[[str], None]
     temporary: SessionSlots = field(default_factory=SessionSlots)
+    pid: int = field(default_factory=os.getpid)
 
     @cached_property
     def _facts(self) -> tuple[int, int]:
@@ -80,7 +83,7 @@ class SourceDatabase:
     @property
     def location(self) -> SlotLocation:
         """The state location, which is created if there is none."""
-        return SlotLocation.open_or_create(self.state, self.system, warn=self.warn)
+        return replace(SlotLocation.open_or_create(self.state, self.system, warn=self.warn), pid=self.pid)
 
     def slot(self, name: str) -> Slot:
         """Raises UsageError (42704) if there is none, whatever its name."""

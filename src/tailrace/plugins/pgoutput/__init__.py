@@ -17,6 +17,7 @@ from tailrace.majors import EMPTY_TRANSACTIONS_SKIPPED, PGOUTPUT_TWO_PHASE, supp
 from tailrace.model import Lsn
 from tailrace.plan.events import LogicalMessage, Truncation
 from tailrace.plan.origin_filter import OriginFilter, from_elsewhere
+from tailrace.plugins.lines import Lines
 from tailrace.plugins.output_plugin import OutputPlugin, OutputPluginOptions, StreamingCallbacks, TwoPhaseCallbacks
 from tailrace.plugins.pgoutput.formatter import MessageFormatter
 from tailrace.plugins.pgoutput.options import PgOutputOptions, parse_options
@@ -29,6 +30,8 @@ from tailrace.types.encodings.server_encodings import CHECKED
 from tailrace.types.values import Texts, as_string
 
 _CASCADE, _RESTART_IDENTITY = 1, 2
+_BEGINNINGS = np.frombuffer(b"BbS", np.uint8)
+_DESCRIPTIONS = np.frombuffer(b"RY", np.uint8)
 
 
 class PgOutput(OutputPlugin, TwoPhaseCallbacks, StreamingCallbacks, RelationCallbacks):
@@ -74,6 +77,16 @@ class PgOutput(OutputPlugin, TwoPhaseCallbacks, StreamingCallbacks, RelationCall
     @property
     def formatter(self) -> MessageFormatter:
         return MessageFormatter(self.context.style, self.context.codec, self.options.binary)
+
+    def header_lsns(self, lines: Lines) -> NDArray[np.int64]:
+        """Relation and Type go before the row that they are for; what begins a transaction or block, before its Origin."""
+        if not len(lines):
+            return lines.lsn
+        first = lines.texts.data[lines.texts.offsets[:-1]]
+        begins = np.isin(first, _BEGINNINGS)
+        begins[:-1] &= first[1:] == ord("O")
+        begins[-1] = False  # behind a beginning something follows
+        return np.where(begins | np.isin(first, _DESCRIPTIONS), 0, lines.lsn)
 
     # -- what depends on the order of the stream ---------------------------------------------------------------------------------
 

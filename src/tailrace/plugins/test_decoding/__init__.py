@@ -11,6 +11,7 @@ from tailrace.errors import UsageError
 from tailrace.majors import MESSAGES_BEGIN_TRANSACTIONS, NEWEST, supports
 from tailrace.plan.events import LogicalMessage, Truncation
 from tailrace.plan.origin_filter import OriginFilter, from_elsewhere
+from tailrace.plugins.lines import Lines
 from tailrace.plugins.output_plugin import OutputPlugin, OutputPluginOptions, StreamingCallbacks, TwoPhaseCallbacks
 from tailrace.plugins.test_decoding.formatter import LineFormatter, qualified_name
 from tailrace.settings import bool_option
@@ -74,6 +75,14 @@ class TestDecoding(OutputPlugin, TwoPhaseCallbacks, StreamingCallbacks):
     def commit_texts(self, transactions: Transactions) -> Texts:
         xids = (" ", transactions.xid) if self.include_xids else ()
         return Texts.joined("COMMIT", *xids, *self._times(transactions), rows=len(transactions))
+
+    def header_lsns(self, lines: Lines) -> NDArray[np.int64]:
+        """Where empty transactions are skipped, BEGIN is written with the first change (`pg_output_begin`)."""
+        if not self.wants.skip_empty_xacts or not len(lines):
+            return lines.lsn
+        return np.where(
+            _starts_with(lines.texts, b"BEGIN") | _starts_with(lines.texts, b"opening a streamed block"), 0, lines.lsn
+        )
 
     # -- two phases --------------------------------------------------------------------------------------------------------------
 
@@ -142,3 +151,12 @@ class TestDecoding(OutputPlugin, TwoPhaseCallbacks, StreamingCallbacks):
     def _of_stream(self, what: str, transactions: Transactions, *more: str | Texts) -> Texts:
         xids = (" TXN ", transactions.xid) if self.include_xids else ()
         return Texts.joined(what, *xids, *more, rows=len(transactions))
+
+
+def _starts_with(texts: Texts, word: bytes) -> NDArray[np.bool_]:
+    """Which of the texts begin so."""
+    begin, end = texts.offsets[:-1], texts.offsets[1:]
+    found = end - begin >= len(word)
+    for at, byte in enumerate(word):
+        found[found] = texts.data[begin[found] + at] == byte
+    return found

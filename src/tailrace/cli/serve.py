@@ -1,0 +1,93 @@
+"""`tailrace serve`: a server of slots in this process, until a signal ends it; SIGHUP has its files read again."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tailrace.cli.choice import On
+from tailrace.cli.engine import runner_for
+from tailrace.errors import TailraceError
+from tailrace.pipeline.runner import Runner
+from tailrace.replication.slot_location import SlotLocation
+from tailrace.server.host_based_access import Method, parse_rules
+from tailrace.server.instance import Instance
+from tailrace.server.roles import parse_roles
+from tailrace.server.server import SlotServer, tls_context
+from tailrace.server.settings import ServerSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """What SIGHUP has read again."""
+
+    hba: Path | None
+    roles: Path | None
+
+    def read_into(self, settings: ServerSettings) -> ServerSettings:
+        """The settings with what the files say. Raises UsageError for one that is damaged."""
+        if self.hba is not None:
+            settings = replace(settings, rules=parse_rules(self.hba.read_text(), str(self.hba)))
+        if self.roles is not None:
+            settings = replace(settings, roles=parse_roles(self.roles.read_text(), str(self.roles)))
+        return settings
+
+
+def serve_slots(settings: ServerSettings, files: Files, on: On, *, only_check: bool) -> None:
+    """Until SIGINT or SIGTERM."""
+    settings = files.read_into(settings)
+
+    def runner(size: int) -> Runner:
+        return runner_for(on, size, lambda _: None)
+
+    instance = Instance(settings, runner)
+    SlotLocation.open_or_create(settings.state, instance.system, warn=lambda text: instance.log.say(0, "WARNING", text))
+    if only_check:
+        sys.stdout.write(_said_of(instance))
+        return
+    asyncio.run(_served(SlotServer(instance), instance, files))
+
+
+async def _served(server: SlotServer, instance: Instance, files: Files) -> None:
+    ends = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    before = instance.settings
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, ends.set)
+
+    def read_again() -> None:
+        try:
+            server.reload(files.read_into(before))
+        except (TailraceError, OSError) as error:
+            instance.log.say(0, "LOG", f"configuration files were not read again: {error}")
+
+    loop.add_signal_handler(signal.SIGHUP, read_again)
+    await server.start()
+    await ends.wait()
+    await server.stop()
+
+
+def _said_of(instance: Instance) -> str:
+    """What would be served, and to whom."""
+    settings = instance.settings
+    tls_context(settings.tls)
+    location = SlotLocation.open(settings.state)
+    lines = [
+        f"log: {settings.source}, system {instance.system}, PostgreSQL {instance.major}",
+        f"slots: {', '.join(slot.name for slot in location.slots()) or 'none yet'}, in {settings.state}",
+        f"addresses: {', '.join(f'{each}:{settings.port}' for each in settings.listen_addresses)}",
+        f"encryption: {'offered' if settings.tls else 'none'}",
+    ]
+    for rule in settings.rules:
+        where = "by Unix socket" if rule.kind == "local" else (
+            "from anywhere" if rule.networks is None else f"from {', '.join(map(str, rule.networks))}"
+        )  # fmt: skip
+        databases, users = (",".join(word.text for word in words) for words in (rule.databases, rule.users))
+        lines.append(f"access: {users} to {databases} {where}: {rule.method.value}")
+        is_open = rule.method is Method.TRUST and rule.kind != "local"
+        if is_open and (rule.networks is None or not all(network.is_loopback for network in rule.networks)):
+            lines.append("warning: the rule above trusts whoever comes from other machines")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,196 @@
+"""One client, from its arrival to its end (`PostgresMain` in `tcop/postgres.c`): messages in, results out, errors as PostgreSQL says them."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import traceback
+
+from tailrace.errors import PeerError, TailraceError, UsageError
+from tailrace.server.client_session import FAILED, IDLE, IN_BLOCK, ClientSession
+from tailrace.server.connected import Client
+from tailrace.server.instance import Instance
+from tailrace.server.link import ClientLink
+from tailrace.server.replication_commands import run_command
+from tailrace.server.results import describe, rows_of
+from tailrace.server.sql_commands import SqlCommands, aborted
+from tailrace.server.startup import start
+from tailrace.sql.grammar import statements_of
+from tailrace.sql.result import Result
+from tailrace.wire import messages as m
+from tailrace.wire.error_fields import ERROR, FATAL, NOTICE, fields_of
+from tailrace.wire.replication_grammar import (
+    BaseBackupCmd,
+    ReplicationCommand,
+    StartReplicationCmd,
+    TimeLineHistoryCmd,
+    first_word,
+    is_replication_command,
+    parse_replication_command,
+)
+
+_NOT_IN_BLOCK = (StartReplicationCmd, BaseBackupCmd, TimeLineHistoryCmd)
+_EXTENDED = (m.Parse, m.Bind, m.Describe, m.Execute, m.Close)
+_SHUTTING_DOWN = "57P01"
+
+
+class Backend:
+    """State: its session, once the client was let in."""
+
+    def __init__(self, instance: Instance, link: ClientLink, tls: ssl.SSLContext | None) -> None:
+        self._instance, self._link, self._tls = instance, link, tls
+        self._session: ClientSession | None = None
+        self._sql: SqlCommands | None = None
+        self._is_skipping = False
+        self._is_stopping = False
+        self._task = asyncio.current_task()
+
+    async def run(self) -> None:
+        """Until the client has gone, or is sent away."""
+        address, port = self._link.address
+        with self._instance.clients.joined(address, port, self._cancel, self.stop) as client:
+            try:
+                session = await self._started(client)
+                if session is not None:
+                    await self._converse(session)
+            except TailraceError as error:
+                self._send_away(error, client)
+            except TimeoutError:
+                self._send_away(UsageError("canceling authentication due to timeout", sqlstate="57014"), client)
+            except Exception:
+                self._instance.log.say(client.pid, FATAL, "internal error", detail=traceback.format_exc())
+                self._send_away(TailraceError("internal error"), client, is_said=True)
+            finally:
+                if self._session is not None:
+                    await asyncio.shield(self._instance.in_thread(self._session.slots.end))
+                await self._link.close()
+
+    async def _started(self, client: Client) -> ClientSession | None:
+        if self._is_stopping:
+            raise UsageError("the database system is shutting down", sqlstate="57P03")
+        async with asyncio.timeout(self._instance.settings.authentication_timeout or None):
+            self._session = await start(self._link, self._instance, client, self._tls)
+        return self._session
+
+    def _send_away(self, error: TailraceError, client: Client, *, is_said: bool = False) -> None:
+        if not is_said:
+            self._instance.log.error(client.pid, FATAL, error)
+        try:
+            self._link.send(m.ErrorResponse(fields_of(error, FATAL)))
+        except RuntimeError:
+            self._link.cut()
+
+    def _cancel(self) -> None:
+        if self._session is not None:
+            self._session.cancel()
+
+    def stop(self) -> None:
+        """The server ends: what is streamed ends with its last words, and who waits for nothing goes."""
+        self._is_stopping = True
+        if self._session is not None:
+            self._session.stop()
+        self._link.wake()
+
+    # -- messages --------------------------------------------------------------------------------------------------------------
+
+    async def _converse(self, session: ClientSession) -> None:
+        self._link.read_ahead()
+        while not self._is_stopping and (message := await self._link.message()) is not None:
+            if isinstance(message, m.Terminate):
+                return
+            if isinstance(message, m.Query):
+                self._is_skipping = False
+                await self._query(message.text, session)
+                if self._link.is_gone:
+                    return
+                self._ready(session)
+            elif isinstance(message, m.Sync):
+                self._is_skipping = False
+                self._ready(session)
+            elif isinstance(message, (*_EXTENDED, m.FastpathCall)) and not self._is_skipping:
+                self._refuse(message, session)
+            await self._link.flush()
+        if self._is_stopping and not self._link.is_gone:
+            raise UsageError("terminating connection due to administrator command", sqlstate=_SHUTTING_DOWN)
+
+    def _ready(self, session: ClientSession) -> None:
+        self._link.send(*session.parameters.news(), m.ReadyForQuery(session.status))
+
+    def _refuse(self, message: object, session: ClientSession) -> None:
+        """What a replication connection does not take; what follows up to Sync is passed over."""
+        what = "fastpath function calls" if isinstance(message, m.FastpathCall) else "extended query protocol"
+        where = "in a replication connection" if session.is_walsender else "by this server"
+        self._is_skipping = not isinstance(message, m.FastpathCall)
+        self._fail(UsageError(f"{what} not supported {where}", sqlstate="08P01"), session, "")
+
+    # -- queries ---------------------------------------------------------------------------------------------------------------
+
+    async def _query(self, text: str, session: ClientSession) -> None:
+        try:
+            command = self._replication_command(text, session)
+            if command is not None:
+                await self._run_command(command, text, session)
+            elif session.is_physical and text.strip():
+                raise UsageError("cannot execute SQL commands in WAL sender for physical replication", sqlstate="0A000")
+            else:
+                await self._run_statements(text, session)
+        except PeerError:
+            raise
+        except TailraceError as error:
+            self._fail(error, session, text)
+        except OSError as error:
+            self._instance.log.say(session.client.pid, ERROR, str(error), statement=text)
+            self._fail(TailraceError(f"could not access a file of the server: {error.strerror}", sqlstate="58030"), session, text)
+
+    def _replication_command(self, text: str, session: ClientSession) -> ReplicationCommand | None:
+        if not session.is_walsender:
+            return None
+        if self._instance.settings.log_replication_commands and is_replication_command(text, self._instance.major):
+            self._instance.log.say(session.client.pid, "LOG", f"received replication command: {text}")
+
+        def cut(message: str) -> None:
+            session.notice(NOTICE, message, sqlstate="42622")
+
+        return parse_replication_command(text, self._instance.major, cut)
+
+    async def _run_command(self, command: ReplicationCommand, text: str, session: ClientSession) -> None:
+        if session.status == FAILED:
+            raise aborted()
+        if session.status == IN_BLOCK and isinstance(command, _NOT_IN_BLOCK):
+            raise UsageError(f"{first_word(text)} cannot run inside a transaction block", sqlstate="25001")
+        result = await run_command(command, session)
+        if self._link.is_gone or session.is_stopping:
+            return
+        if isinstance(command, StartReplicationCmd):
+            self._link.send(m.CommandComplete("COPY 0"))
+        self._send(result)
+
+    async def _run_statements(self, text: str, session: ClientSession) -> None:
+        statements = await session.in_thread(statements_of, text)
+        if not statements:
+            self._link.send(m.EmptyQueryResponse())
+        if self._sql is None:
+            self._sql = SqlCommands(session)
+        for statement, its_text in statements:
+            async with self._sql.result_of(statement, its_text) as result:
+                self._send_rows(result)
+                await self._link.flush()
+                if self._link.is_gone:
+                    raise UsageError("connection to client lost", sqlstate="08006")
+            self._link.send(m.CommandComplete(result.tag))
+
+    def _send(self, result: Result) -> None:
+        self._send_rows(result)
+        self._link.send(m.CommandComplete(result.tag))
+
+    def _send_rows(self, result: Result) -> None:
+        if result.columns is not None:
+            self._link.send(describe(result.columns), *rows_of(result))
+
+    def _fail(self, error: TailraceError, session: ClientSession, statement: str) -> None:
+        """The command has failed, and with it the transaction block that it is in; temporary slots are gone (`PostgresMain`)."""
+        self._instance.log.error(session.client.pid, ERROR, error, statement)
+        self._link.send(m.ErrorResponse(fields_of(error)))
+        session.slots.end()
+        if session.status != IDLE:
+            session.status = FAILED

@@ -1,0 +1,148 @@
+"""The session of a client that has been let in: who it is, its parameters, temporary slots and transaction, and what it is doing."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import warnings
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from tailrace.errors import UsageError
+from tailrace.replication.session_slots import SessionSlots
+from tailrace.server.connected import Client
+from tailrace.server.instance import Instance
+from tailrace.server.link import ClientLink
+from tailrace.server.roles import Role
+from tailrace.server.session_parameters import SessionParameters
+from tailrace.server.walsender import StreamCanceled, WalSender
+from tailrace.sql.source_database import SourceDatabase
+from tailrace.wire.error_fields import WARNING, notice_fields
+from tailrace.wire.messages import NoticeResponse
+
+Result = TypeVar("Result")
+IDLE, IN_BLOCK, FAILED = "I", "T", "E"
+"""What ReadyForQuery says of the transaction."""
+
+
+@dataclass
+class ClientSession:
+    """`status` is that of its transaction, of which nothing is but its beginning and its end. `is_walsender` says that it may give replication
+    commands, `is_physical` that it has no database."""
+
+    instance: Instance
+    client: Client
+    link: ClientLink
+    role: Role
+    parameters: SessionParameters
+    is_walsender: bool = False
+    is_physical: bool = False
+    status: str = IDLE
+    slots: SessionSlots = field(default_factory=SessionSlots)
+
+    def __post_init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        self._sender: WalSender | None = None
+        self._interrupted: asyncio.Event | None = None
+        self.is_stopping = False
+        _CURRENT.set(self)
+
+    async def in_thread(self, work: Callable[..., Result], *arguments: object) -> Result:
+        return await self.instance.in_thread(work, *arguments)
+
+    def database(self) -> SourceDatabase:
+        return self.instance.database(self.client.database, self.client.pid, self.slots, self.warn)
+
+    def check_database_connection(self) -> None:
+        """Raise UsageError (55000) on a connection that asked for WAL itself."""
+        if self.is_physical:
+            raise UsageError("logical decoding requires a database connection", sqlstate="55000")
+
+    # -- what it is told beside its results ------------------------------------------------------------------------------------
+
+    def notice(self, severity: str, message: str, *, sqlstate: str = "00000", detail: str = "", hint: str = "") -> None:
+        """From whichever thread, in its order."""
+        said = NoticeResponse(notice_fields(severity, sqlstate, message, detail=detail, hint=hint))
+        if threading.get_ident() == self._thread:
+            self.link.send(said)
+        else:
+            self._loop.call_soon_threadsafe(self.link.send, said)
+
+    def warn(self, text: str) -> None:
+        """What tailrace warns of goes to whoever runs the server, not to its clients: it may name files."""
+        self._loop.call_soon_threadsafe(self.instance.log.say, self.client.pid, WARNING, text)
+
+    # -- what it is doing ------------------------------------------------------------------------------------------------------
+
+    def cancel(self) -> None:
+        """End what it is doing, and no more."""
+        if self._sender is not None:
+            self._sender.cancel()
+        elif self._interrupted is not None:
+            self._interrupted.set()
+
+    def stop(self) -> None:
+        """The server ends."""
+        self.is_stopping = True
+        if self._sender is not None:
+            self._sender.stop()
+        elif self._interrupted is not None:
+            self._interrupted.set()
+
+    async def while_streaming(self, sender: WalSender, slot: str) -> None:
+        self._sender, self.client.stream, self.client.slot = sender, sender.positions, slot
+        if self.is_stopping:
+            sender.stop()
+        try:
+            await sender.stream()
+        finally:
+            self._sender, self.client.stream, self.client.slot = None, None, ""
+            if sender.timed_out:
+                self.instance.log.say(self.client.pid, "LOG", "terminating walsender process due to replication timeout")
+
+    @asynccontextmanager
+    async def for_as_long_as_the_client_waits(self) -> AsyncIterator[None]:
+        """The block, which may take as long as others like, is given up once its client has gone, or cancels. Raises UsageError (57014)."""
+        task, interrupted = asyncio.current_task(), asyncio.Event()
+        assert task is not None
+
+        async def watch() -> None:
+            await interrupted.wait()
+            task.cancel()
+
+        watcher = asyncio.create_task(watch())
+        self._interrupted = interrupted
+        self.link.on_gone.add(interrupted)
+        try:
+            yield
+        except asyncio.CancelledError:
+            if not interrupted.is_set():
+                raise
+            task.uncancel()
+            raise StreamCanceled from None
+        finally:
+            watcher.cancel()
+            self._interrupted = None
+            self.link.on_gone.discard(interrupted)
+
+
+_CURRENT: ContextVar[ClientSession] = ContextVar("the session that runs here")
+
+
+def tell_warnings() -> None:
+    """From now on what a plugin warns of is said to the client that it prints for, as elog(WARNING) does."""
+    before = warnings.showwarning
+    warnings.simplefilter("always")
+
+    def show(message: Warning | str, category: type[Warning], *rest: object) -> None:
+        session = _CURRENT.get(None)
+        if session is None:
+            before(message, category, *rest)  # type: ignore[arg-type]
+        else:
+            session.notice(WARNING, str(message), sqlstate="01000")
+
+    warnings.showwarning = show  # type: ignore[assignment]

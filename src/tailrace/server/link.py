@@ -1,0 +1,144 @@
+"""The socket of a client: bytes in and out, with the rules of `wire.connection`.
+
+One task reads, so that a client that goes away is noticed whatever is being done for it; what it reads waits in a short queue, and a client
+that sends more is held back. Writing waits for a client that does not read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+import struct
+from contextlib import suppress
+from ipaddress import ip_address
+from typing import Any
+
+from tailrace.errors import PeerError
+from tailrace.server.host_based_access import Address
+from tailrace.wire.connection import Connection
+from tailrace.wire.formats import Side
+
+LONGEST = 64 << 20
+"""Bytes of a message of a client. PostgreSQL takes sixteen times as much; nothing that is understood here is as long."""
+_AHEAD = 4
+_READ = 1 << 16
+
+
+class ClientLink:
+    """Its end of the connection. State: what was read ahead; `is_gone`, once the client has ended it, or it was cut."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+        self._connection = Connection(Side.BACKEND, LONGEST)
+        self._ahead: asyncio.Queue[Any] = asyncio.Queue(_AHEAD)
+        self._task: asyncio.Task[None] | None = None
+        self.is_gone = False
+        self.on_gone: set[asyncio.Event] = set()
+
+    @property
+    def address(self) -> tuple[Address | None, int]:
+        """Where the client is, and its port; no address for a Unix socket."""
+        peer = self._writer.get_extra_info("peername")
+        return (ip_address(peer[0]), peer[1]) if isinstance(peer, tuple) and len(peer) > 1 else (None, -1)
+
+    @property
+    def system_user(self) -> int | None:
+        """The uid of the client's process, of a Unix socket."""
+        file = self._writer.get_extra_info("socket")
+        if file is None or file.family != socket.AF_UNIX:
+            return None
+        found = file.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        return int(struct.unpack("3i", found)[1])
+
+    @property
+    def is_encrypted(self) -> bool:
+        return self._writer.get_extra_info("ssl_object") is not None
+
+    # -- before it has started -------------------------------------------------------------------------------------------------
+
+    async def receive(self) -> Any:
+        """The next message, None if the client has gone. For as long as nobody has called `read_ahead`."""
+        while (message := self._connection.next_message()) is None:
+            data = await self._reader.read(_READ)
+            if not data:
+                self._lose()
+                return None
+            self._connection.receive(data)
+        return message
+
+    async def answer_encryption(self, context: ssl.SSLContext | None) -> None:
+        """Encrypt from here on, or say that this is not to be had."""
+        self._writer.write(b"N" if context is None else b"S")
+        await self._writer.drain()
+        if context is not None:
+            await self._writer.start_tls(context)
+        self._connection.encryption_answered()
+
+    # -- afterwards ------------------------------------------------------------------------------------------------------------
+
+    def read_ahead(self) -> None:
+        self._task = asyncio.create_task(self._read())
+
+    async def message(self) -> Any:
+        """The next message, None once the client has gone. Raises PeerError for what it may not send."""
+        found = await self._ahead.get()
+        if isinstance(found, PeerError):
+            raise found
+        if found is None:
+            self._ahead.put_nowait(None)  # and so it stays
+        return found
+
+    def wake(self) -> None:
+        """Whoever waits for a message is told that there will be none."""
+        with suppress(asyncio.QueueFull):
+            self._ahead.put_nowait(None)
+
+    async def _read(self) -> None:
+        try:
+            while (message := await self.receive()) is not None:
+                await self._ahead.put(message)
+        except PeerError as error:
+            await self._ahead.put(error)
+        except (OSError, ssl.SSLError):
+            self._lose()
+        with suppress(asyncio.QueueFull):
+            self._ahead.put_nowait(None)
+
+    def _lose(self) -> None:
+        self.is_gone = True
+        for event in self.on_gone:
+            event.set()
+
+    # -- what it is sent -------------------------------------------------------------------------------------------------------
+
+    def send(self, *messages: Any) -> None:
+        """Put messages behind those that are on their way; nothing is waited for."""
+        if not self.is_gone:
+            self._writer.write(b"".join([self._connection.send(message) for message in messages]))
+
+    def send_frames(self, frames: memoryview) -> None:
+        """The same of CopyData messages that are whole already."""
+        if not self.is_gone:
+            self._writer.write(frames)
+
+    async def flush(self) -> None:
+        """Wait until the client has taken most of what was sent."""
+        try:
+            await self._writer.drain()
+        except (OSError, ssl.SSLError):
+            self._lose()
+
+    async def close(self) -> None:
+        """Send what is left, and end."""
+        if self._task is not None:
+            self._task.cancel()
+        with suppress(OSError, ssl.SSLError, asyncio.TimeoutError):
+            self._writer.close()
+            await asyncio.wait_for(self._writer.wait_closed(), 1)
+        self._lose()
+
+    def cut(self) -> None:
+        """End at once, whatever is on its way."""
+        self._writer.transport.abort()
+        self._lose()

@@ -1,0 +1,283 @@
+"""The commands of a replication connection, carried out (`exec_replication_command` in `replication/walsender.c`).
+
+In: a command of `wire.replication_grammar`, and the session. Out: a `Result` for what gives rows; a stream runs here until it ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+from tailrace.errors import MissingHistory, TailraceError, UsageError
+from tailrace.majors import FAILOVER_SLOTS, LONG_TIMELINES, supports
+from tailrace.model import Lsn
+from tailrace.plugins.output_plugin import OutputPlugin, shut_down
+from tailrace.replication import service
+from tailrace.replication.acquired import Acquired
+from tailrace.replication.slot_location import SlotLocation
+from tailrace.replication.slot_plugin import plugin_of
+from tailrace.replication.waiting import finish_async
+from tailrace.server.client_session import ClientSession
+from tailrace.server.results import text_result
+from tailrace.server.walsender import WalSender
+from tailrace.settings import def_get_boolean
+from tailrace.slots.create_command import CreateReplicationSlot
+from tailrace.slots.slot import Slot
+from tailrace.sql.result import Result
+from tailrace.storage.source import wal_of
+from tailrace.types import oids
+from tailrace.wire import replication_grammar as grammar
+from tailrace.wire.error_fields import WARNING
+
+_NOT_HERE = "A tailrace server gives what slots decode. Connect to the PostgreSQL server itself for this."
+_WHILE_ACTIVE = 0.1
+"""Seconds between two looks at a slot that is to be dropped once nobody has it."""
+_ACTIVE = "55006"
+_TEXT = oids.TEXT
+
+
+async def run_command(command: grammar.ReplicationCommand, session: ClientSession) -> Result:
+    """Its result; the columns of one that gives none are None."""
+    match command:
+        case grammar.IdentifySystemCmd():
+            return await _identify_system(session)
+        case grammar.VariableShowCmd():
+            return _show(command.name, session)
+        case grammar.ReadReplicationSlotCmd():
+            return await session.in_thread(_read_slot, command.slot, session)
+        case grammar.CreateReplicationSlotCmd():
+            return await _create(command, session)
+        case grammar.AlterReplicationSlotCmd():
+            return await _alter(command, session)
+        case grammar.DropReplicationSlotCmd():
+            return await _drop(command, session)
+        case grammar.StartReplicationCmd():
+            return await _start(command, session)
+        case grammar.TimeLineHistoryCmd():
+            return await session.in_thread(_timeline_history, command.timeline, session)
+        case grammar.BaseBackupCmd():
+            raise _not_here("BASE_BACKUP")
+        case grammar.UploadManifestCmd():
+            raise _not_here("UPLOAD_MANIFEST")
+
+
+def _not_here(what: str) -> UsageError:
+    return UsageError(f"{what} is not supported by this server", hint=_NOT_HERE, sqlstate="0A000")
+
+
+# -- what there is ---------------------------------------------------------------------------------------------------------
+
+
+async def _identify_system(session: ClientSession) -> Result:
+    instance = session.instance
+    timeline, end = await session.in_thread(instance.end_of_log, session.database())
+    columns = [
+        ("systemid", _TEXT), ("timeline", oids.INT8 if supports(instance.major, LONG_TIMELINES) else oids.INT4),
+        ("xlogpos", _TEXT), ("dbname", _TEXT),
+    ]  # fmt: skip
+    name = None if session.is_physical else session.client.database
+    return text_result(columns, [[str(instance.system), str(timeline), str(end), name]], "IDENTIFY_SYSTEM")
+
+
+def _show(name: str, session: ClientSession) -> Result:
+    if name == "all":
+        rows = [[key, value, ""] for key, value in session.parameters.all()]
+        return text_result([("name", _TEXT), ("setting", _TEXT), ("description", _TEXT)], rows, "SHOW")
+    shown, setting = session.parameters.show(name)
+    return text_result([(shown, _TEXT)], [[setting]], "SHOW")
+
+
+def _read_slot(name: str, session: ClientSession) -> Result:
+    """Of physical slots, of which there are none."""
+    location = session.database().found
+    if location is not None and name in {slot.name for slot in location.slots()}:
+        raise UsageError("cannot use READ_REPLICATION_SLOT with a logical replication slot", sqlstate="0A000")
+    columns = [("slot_type", _TEXT), ("restart_lsn", _TEXT), ("restart_tli", oids.INT8)]
+    return text_result(columns, [[None, None, None]], "READ_REPLICATION_SLOT")
+
+
+def _timeline_history(timeline: int, session: ClientSession) -> Result:
+    name = f"{timeline:08X}.history"
+    try:
+        content = (wal_of(session.instance.settings.source) / name).read_text("utf-8", "surrogateescape")
+    except FileNotFoundError:
+        raise MissingHistory(f'could not open file "pg_wal/{name}": No such file or directory', sqlstate="58P01") from None
+    return text_result([("filename", _TEXT), ("content", _TEXT)], [[name, content]], "TIMELINE_HISTORY")
+
+
+# -- slots -----------------------------------------------------------------------------------------------------------------
+
+
+async def _create(command: grammar.CreateReplicationSlotCmd, session: ClientSession) -> Result:
+    options = _create_options(command, session.instance.major)
+    if not command.plugin:
+        raise _not_here("CREATE_REPLICATION_SLOT … PHYSICAL")
+    session.check_database_connection()
+    session.role.check_slot(command.slot)
+    database = session.database()
+    wanted = CreateReplicationSlot(
+        name=command.slot, source=str(session.instance.settings.source.absolute()), database=database.name,
+        plugin=command.plugin, two_phase=options.two_phase, temporary=command.temporary,
+    )  # fmt: skip
+    location = await session.in_thread(lambda: database.location)
+    segments = await session.in_thread(database.segments)
+    runner = session.instance.runner_for(segments.stop_lsn - segments.first_lsn)
+    steps = service.create(wanted, location, runner, database.warn)
+    async with session.for_as_long_as_the_client_waits():
+        new = await finish_async(steps, session.instance.threads)
+    await session.in_thread(session.slots.make, new, location)
+    if not options.is_snapshot_named:
+        session.notice(WARNING, "no snapshot is exported", sqlstate="01000",
+                       hint="This server has no snapshots. Create the slot with SNAPSHOT 'nothing' to say that none is wanted.")  # fmt: skip
+    columns = [("slot_name", _TEXT), ("consistent_point", _TEXT), ("snapshot_name", _TEXT), ("output_plugin", _TEXT)]
+    row = [new.slot.name, str(new.slot.confirmed_flush_lsn), None, new.slot.plugin]
+    return text_result(columns, [row], "CREATE_REPLICATION_SLOT")
+
+
+class _CreateOptions:
+    """What the options of CREATE_REPLICATION_SLOT ask for."""
+
+    two_phase = False
+    is_snapshot_named = False
+
+
+def _create_options(command: grammar.CreateReplicationSlotCmd, major: int) -> _CreateOptions:
+    """As parseCreateReplSlotOptions reads them, and refused where nobody here can do it."""
+    made, seen = _CreateOptions(), set()
+    for name, value in command.options:
+        is_known = name in ("snapshot", "two_phase", "reserve_wal") or (name == "failover" and supports(major, FAILOVER_SLOTS))
+        if not is_known:
+            raise UsageError(f"unrecognized option: {name}", sqlstate="XX000")
+        if name in seen or (name == "reserve_wal") == bool(command.plugin):
+            raise UsageError("conflicting or redundant options", sqlstate="42601")
+        seen.add(name)
+        if name == "snapshot":
+            _check_snapshot(str(value), command)
+            made.is_snapshot_named = True
+        elif name == "two_phase":
+            made.two_phase = def_get_boolean(name, value)
+        elif name == "failover" and def_get_boolean(name, value):
+            if command.temporary:
+                raise UsageError("cannot enable failover for a temporary replication slot", sqlstate="0A000")
+            raise _no_failover()
+    return made
+
+
+def _check_snapshot(value: str, command: grammar.CreateReplicationSlotCmd) -> None:
+    if value not in ("export", "nothing", "use"):
+        raise UsageError(
+            f'unrecognized value for CREATE_REPLICATION_SLOT option "snapshot": "{value}"', sqlstate="22023"
+        )  # fmt: skip
+    if value != "nothing":
+        raise UsageError(
+            f"CREATE_REPLICATION_SLOT ... (SNAPSHOT '{value}') is not supported by this server",
+            hint="It has no snapshots that another session could use. Use SNAPSHOT 'nothing' (NOEXPORT_SNAPSHOT).", sqlstate="0A000",
+        )  # fmt: skip
+
+
+def _no_failover() -> UsageError:
+    return UsageError(
+        "failover slots are not supported outside of the server", sqlstate="0A000",
+        hint="A state location can be kept wherever a standby's failover finds it.",
+    )  # fmt: skip
+
+
+async def _alter(command: grammar.AlterReplicationSlotCmd, session: ClientSession) -> Result:
+    session.role.check_slot(command.slot)
+    two_phase: bool | None = None
+    for name, value in command.options:
+        if name == "failover":
+            if def_get_boolean(name, value):
+                raise _no_failover()
+        elif name == "two_phase":
+            two_phase = def_get_boolean(name, value)
+        else:
+            raise UsageError(f"unrecognized option: {name}", sqlstate="XX000")
+
+    def alter() -> None:
+        location = session.database().location
+        with location.owned(command.slot) as slot:
+            if two_phase is not None and two_phase != slot.two_phase:
+                since = slot.confirmed_flush_lsn if two_phase else Lsn(0)
+                location.save(replace(slot, two_phase=two_phase, two_phase_at=since))
+
+    await session.in_thread(alter)
+    return Result(tag="ALTER_REPLICATION_SLOT")
+
+
+async def _drop(command: grammar.DropReplicationSlotCmd, session: ClientSession) -> Result:
+    session.role.check_slot(command.slot)
+
+    def drop() -> None:
+        if command.slot in session.slots:
+            session.slots.drop(command.slot)
+        else:
+            service.drop(session.database().location, command.slot)
+
+    async with session.for_as_long_as_the_client_waits():
+        while True:
+            try:
+                await session.in_thread(drop)
+                return Result(tag="DROP_REPLICATION_SLOT")
+            except UsageError as error:
+                if not command.wait or error.sqlstate != _ACTIVE:
+                    raise
+            await asyncio.sleep(_WHILE_ACTIVE)
+
+
+# -- streams ---------------------------------------------------------------------------------------------------------------
+
+
+async def _start(command: grammar.StartReplicationCmd, session: ClientSession) -> Result:
+    if not command.is_logical:
+        raise _not_here("START_REPLICATION … PHYSICAL")
+    session.check_database_connection()
+    session.role.check_slot(command.slot)
+    async with _acquired(command.slot, session) as acquired:
+        plugin = await session.in_thread(_plugin, acquired, command, session)
+        with shut_down(plugin):
+            start = max(command.start, acquired.slot.confirmed_flush_lsn)
+            await session.in_thread(acquired.go_to, start)
+            sender = WalSender(
+                session.link, acquired, plugin, session.instance.in_thread, session.parameters.sender_timeout
+            )  # fmt: skip
+            await session.while_streaming(sender, acquired.slot.name)
+    return Result(tag="START_REPLICATION")
+
+
+@asynccontextmanager
+async def _acquired(name: str, session: ClientSession) -> AsyncIterator[Acquired]:
+    """The slot, until the block ends."""
+    database = session.database()
+    slot = await session.in_thread(database.slot, name)
+    if slot.database != database.name:
+        raise UsageError(f'replication slot "{name}" was not created in this database', sqlstate="55000")
+    location: SlotLocation = await session.in_thread(lambda: database.location)
+    behind = await session.in_thread(_backlog, slot, session)
+    steps = session.slots.acquire(slot, location, session.instance.runner_for(behind))
+    acquired = await finish_async(steps, session.instance.threads)
+    try:
+        yield acquired
+    finally:
+        await asyncio.shield(session.in_thread(acquired.release))
+
+
+def _backlog(slot: Slot, session: ClientSession) -> int:
+    return max(0, session.instance.segments().stop_lsn - slot.confirmed_flush_lsn)
+
+
+def _plugin(acquired: Acquired, command: grammar.StartReplicationCmd, session: ClientSession) -> OutputPlugin:
+    names = [name for name, _ in command.options]
+    slot = acquired.slot
+    if slot.plugin == "pgoutput" and len(set(names)) < len(names):
+        where = f'slot "{slot.name}", output plugin "{slot.plugin}", in the startup callback'
+        raise UsageError("conflicting or redundant options", context=where, sqlstate="42601")
+    try:
+        plugin = plugin_of(acquired, dict(command.options), session.parameters.of_text.of_plugin)
+    except TailraceError as error:
+        error.hint = "" if error.sqlstate == "58P01" else error.hint
+        raise
+    session.role.check_publications(plugin.wants.publication_names)
+    return plugin

@@ -1,0 +1,137 @@
+"""The server itself: where it listens, and how it ends.
+
+State: who is connected (`Instance.clients`), and the tasks that serve them. One server has a state location for itself, by a lock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from tailrace.errors import UsageError
+from tailrace.server.backend import Backend
+from tailrace.server.client_session import tell_warnings
+from tailrace.server.instance import Instance
+from tailrace.server.link import ClientLink
+from tailrace.server.settings import ServerSettings, TlsFiles
+from tailrace.storage.file_lock import FileLock
+
+_OURSELVES = 0
+_LOCK = "server"
+_LONGEST_GOODBYE = 10.0
+"""Seconds that clients have to go once the server ends."""
+
+
+class SlotServer:
+    """Listens once it is `started`, until it is `stopped`."""
+
+    def __init__(self, instance: Instance) -> None:
+        self._instance = instance
+        self._listeners: list[asyncio.AbstractServer] = []
+        self._backends: dict[asyncio.Task[None], Backend] = {}
+        self._lock: FileLock | None = None
+        self._socket: Path | None = None
+        self._tls: ssl.SSLContext | None = None
+        self.port = instance.settings.port
+
+    async def start(self) -> None:
+        """Raises UsageError where somebody else serves this location, listens on this port, or a certificate cannot be used."""
+        settings = self._instance.settings
+        self._tls = tls_context(settings.tls)
+        self._lock = _only_server_of(settings.state)
+        tell_warnings()
+        for address in settings.listen_addresses:
+            await self._listen(address)
+        if settings.unix_socket_directory is not None:
+            self._socket = settings.unix_socket_directory / f".s.PGSQL.{self.port}"
+            with suppress(FileNotFoundError):
+                self._socket.unlink()  # the lock says that nobody listens there any more
+            self._listeners.append(await asyncio.start_unix_server(self._arrived, self._socket))
+        where = ", ".join(
+            [*(f"{each}:{self.port}" for each in settings.listen_addresses), *([str(self._socket)] if self._socket else [])]
+        )
+        self._instance.log.say(_OURSELVES, "LOG", f"listening on {where}")
+
+    async def _listen(self, address: str) -> None:
+        try:
+            listener = await asyncio.start_server(self._arrived, address, self.port)
+        except OSError as error:
+            raise UsageError(
+                f'could not bind {address} to port {self.port}: {error.strerror or error}', sqlstate="55006",
+                hint=f"Is another server already running on port {self.port}? If not, wait a few seconds and retry.",
+            ) from None  # fmt: skip
+        self._listeners.append(listener)
+        self.port = listener.sockets[0].getsockname()[1]
+
+    async def _arrived(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        backend = Backend(self._instance, ClientLink(reader, writer), self._tls)
+        self._backends[task] = backend
+        try:
+            await backend.run()
+        finally:
+            del self._backends[task]
+
+    def reload(self, settings: ServerSettings) -> None:
+        """Take rules, roles, certificates and timeouts anew; what is connected stays. Raises UsageError, and keeps what was, for a certificate that
+        cannot be used."""
+        now = self._instance.settings
+        self._tls = tls_context(settings.tls)
+        self._instance.settings = replace(
+            settings, source=now.source, state=now.state, listen_addresses=now.listen_addresses, port=now.port,
+            unix_socket_directory=now.unix_socket_directory,
+        )  # fmt: skip
+        self._instance.log.say(_OURSELVES, "LOG", "configuration files were read again")
+
+    async def stop(self) -> None:
+        """Nobody is let in any more; streams end with their last words, and the others go."""
+        self._instance.log.say(_OURSELVES, "LOG", "shutting down")
+        for listener in self._listeners:
+            listener.close()
+        for backend in list(self._backends.values()):
+            backend.stop()
+        if self._backends:
+            await asyncio.wait(list(self._backends), timeout=_LONGEST_GOODBYE)
+        for task in list(self._backends):
+            task.cancel()
+        if self._socket is not None:
+            with suppress(FileNotFoundError):
+                self._socket.unlink()
+        self._instance.threads.shutdown(wait=True, cancel_futures=True)
+        if self._lock is not None:
+            self._lock.release()
+
+
+def _only_server_of(state: Path) -> FileLock:
+    """The lock of a location's server. Raises UsageError (55006)."""
+    file = state / _LOCK
+    lock = FileLock.take(file)
+    if lock is None:
+        raise UsageError(
+            f'state location "{state}" is served already', hint=f"By PID {file.read_text().strip()}.", sqlstate="55006"
+        )  # fmt: skip
+    lock.write(str(os.getpid()))
+    return lock
+
+
+def tls_context(files: TlsFiles | None) -> ssl.SSLContext | None:
+    """TLS 1.2 or newer, as the server has it by default. Raises UsageError (F0000)."""
+    if files is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    for file, what in ((files.certificate, "server certificate file"), (files.key, "private key file")):
+        if not file.is_file():
+            raise UsageError(f'could not load {what} "{file}": No such file or directory', sqlstate="F0000")
+    try:
+        context.load_cert_chain(files.certificate, files.key)
+    except ssl.SSLError as error:
+        raise UsageError(
+            f'could not load server certificate file "{files.certificate}": {error.reason}', sqlstate="F0000"
+        ) from None
+    return context

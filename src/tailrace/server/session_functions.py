@@ -1,0 +1,125 @@
+"""Functions that tell of the session, or change it: `SELECT version()`, `SELECT set_config('search_path', '', false)`. Clients ask for them
+before anything else, alone in a SELECT without FROM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tailrace.errors import UsageError
+from tailrace.server.client_session import ClientSession
+from tailrace.settings import parse_bool
+from tailrace.sql.grammar import ast, name_of
+from tailrace.sql.result import Result, TextColumn
+from tailrace.types import oids
+
+_Arguments = list[str | None]
+
+
+def result_of_session_functions(statement: Any, session: ClientSession) -> Result | None:
+    """The one row of a SELECT that is of such functions alone; None for any other statement."""
+    if not isinstance(statement, ast.SelectStmt) or not statement.targetList:
+        return None
+    if any(getattr(statement, clause) for clause in _CLAUSES):
+        return None
+    calls = [(target, _called(target.val)) for target in statement.targetList]
+    if any(name not in _FUNCTIONS for _, (name, _) in calls):
+        return None
+    columns = []
+    for target, (name, arguments) in calls:
+        kind, function = _FUNCTIONS[name]
+        columns.append(TextColumn(target.name or name, [function(session, arguments)], kind))
+    return Result(columns, "SELECT 1", rows=1)
+
+
+_CLAUSES = (
+    "fromClause",
+    "whereClause",
+    "groupClause",
+    "withClause",
+    "sortClause",
+    "larg",
+    "valuesLists",
+    "distinctClause",
+    "limitCount",
+)
+
+
+def _called(node: Any) -> tuple[str, _Arguments]:
+    """The function that a target is, and its constants; an empty name for anything else."""
+    if isinstance(node, ast.SQLValueFunction):
+        return _VALUE_FUNCTIONS.get(node.op.name, ""), []
+    if not isinstance(node, ast.FuncCall):
+        return "", []
+    schema, name = name_of(node)
+    if schema not in ("", "pg_catalog"):
+        return "", []
+    arguments: _Arguments = []
+    for argument in node.args or ():
+        constant = argument.arg if isinstance(argument, ast.TypeCast) else argument
+        if not isinstance(constant, ast.A_Const):
+            return "", []
+        arguments.append(None if constant.isnull else _text(constant.val))
+    return name, arguments
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, ast.Boolean):
+        return "true" if value.boolval else "false"
+    return str(value.sval if isinstance(value, ast.String) else getattr(value, "fval", None) or value.ival)
+
+
+_VALUE_FUNCTIONS = {
+    "SVFOP_CURRENT_USER": "current_user", "SVFOP_USER": "user", "SVFOP_SESSION_USER": "session_user",
+    "SVFOP_CURRENT_ROLE": "current_role", "SVFOP_CURRENT_CATALOG": "current_catalog", "SVFOP_CURRENT_SCHEMA": "current_schema",
+}  # fmt: skip
+
+
+def _set_config(session: ClientSession, arguments: _Arguments) -> str | None:
+    """What the parameter is then. That it is to last for the transaction only makes no difference: none holds anything."""
+    name, value, is_local = arguments if len(arguments) == 3 else (None, None, None)
+    if name is None or parse_bool(is_local or "") is None:
+        raise UsageError("SET requires parameter name", sqlstate="22004")
+    session.parameters.set(name, value, session.instance.major)
+    session.client.application_name = session.parameters.kept["application_name"]
+    return session.parameters.show(name)[1]
+
+
+def _current_setting(session: ClientSession, arguments: _Arguments) -> str | None:
+    try:
+        return session.parameters.show(arguments[0] or "")[1] if arguments else None
+    except UsageError:
+        if len(arguments) == 2 and parse_bool(arguments[1] or ""):
+            return None
+        raise
+
+
+def _user(session: ClientSession, arguments: _Arguments) -> str:
+    return session.client.user
+
+
+def _database(session: ClientSession, arguments: _Arguments) -> str:
+    return session.client.database
+
+
+def _schema(session: ClientSession, arguments: _Arguments) -> str | None:
+    path = session.parameters.show("search_path")[1]
+    return next((each.strip() for each in path.split(",") if each.strip() not in ('"$user"', "")), None)
+
+
+_FUNCTIONS: dict[str, tuple[int, Callable[[ClientSession, _Arguments], str | None]]] = {
+    "version": (oids.TEXT, lambda session, _: f"PostgreSQL {session.parameters.show('server_version')[1]}"),
+    "set_config": (oids.TEXT, _set_config),
+    "current_setting": (oids.TEXT, _current_setting),
+    "pg_backend_pid": (oids.INT4, lambda session, _: str(session.client.pid)),
+    "pg_is_in_recovery": (oids.BOOL, lambda session, _: "f"),
+    "current_database": (oids.NAME, _database),
+    "current_catalog": (oids.NAME, _database),
+    "current_schema": (oids.NAME, _schema),
+    "current_user": (oids.NAME, _user),
+    "session_user": (oids.NAME, _user),
+    "current_role": (oids.NAME, _user),
+    "user": (oids.NAME, _user),
+}
+"""What each gives, and how."""

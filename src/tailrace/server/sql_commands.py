@@ -1,0 +1,133 @@
+"""SQL on a connection: statements one after another, with the transaction that a client believes to be in (`exec_simple_query` in
+`tcop/postgres.c`).
+
+In: a statement, parsed, and its text. Out: a `Result`; rows are sent before what they move is confirmed. Transactions begin and end, and hold
+nothing: every statement sees the log as it is then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from tailrace.errors import UsageError
+from tailrace.server.client_session import FAILED, IDLE, IN_BLOCK, ClientSession
+from tailrace.server.results import text_result
+from tailrace.server.session_functions import result_of_session_functions
+from tailrace.sql.grammar import ast
+from tailrace.sql.query.duckdb_engine import run
+from tailrace.sql.result import Result
+from tailrace.sql.session import PostgresSession
+from tailrace.types import oids
+from tailrace.wire.error_fields import WARNING
+
+_NOTHING_TO_DO = {
+    ast.DiscardStmt: "DISCARD ALL", ast.DeallocateStmt: "DEALLOCATE ALL", ast.UnlistenStmt: "UNLISTEN", ast.ListenStmt: "LISTEN",
+    ast.CheckPointStmt: "CHECKPOINT", ast.ClosePortalStmt: "CLOSE CURSOR",
+}  # fmt: skip
+
+
+class SqlCommands:
+    """Those of one session."""
+
+    def __init__(self, session: ClientSession) -> None:
+        self._session = session
+        self._sql = PostgresSession(session.database(), run)
+
+    @asynccontextmanager
+    async def result_of(self, statement: Any, text: str) -> AsyncIterator[Result]:
+        """The result of a statement, whose rows are sent in the block: what it moves is confirmed when that ends."""
+        session = self._session
+        if session.status == FAILED and not _ends_block(statement):
+            raise aborted()
+        done = self._of_session(statement)
+        if done is not None:
+            yield done
+            return
+        self._sql.parameters = session.parameters.of_text
+        running = self._sql.execute(text)
+        result = await session.in_thread(running.__enter__)
+        try:
+            yield result
+        except BaseException as error:
+            await session.in_thread(running.__exit__, type(error), error, error.__traceback__)
+            raise
+        await session.in_thread(running.__exit__, None, None, None)
+
+    def _of_session(self, statement: Any) -> Result | None:
+        """What changes the session alone; None for a query."""
+        if isinstance(statement, ast.TransactionStmt):
+            return Result(tag=self._transaction(statement))
+        if isinstance(statement, ast.VariableShowStmt):
+            return self._show(statement.name)
+        if isinstance(statement, ast.VariableSetStmt):
+            return self._set(statement)
+        if type(statement) in _NOTHING_TO_DO:
+            return Result(tag=_NOTHING_TO_DO[type(statement)])
+        return result_of_session_functions(statement, self._session)
+
+    # -- transactions ----------------------------------------------------------------------------------------------------------
+
+    def _transaction(self, statement: Any) -> str:
+        session, kind = self._session, statement.kind.name
+        if kind in ("TRANS_STMT_BEGIN", "TRANS_STMT_START"):
+            if session.status != IDLE:
+                session.notice(WARNING, "there is already a transaction in progress", sqlstate="25001")
+            session.status = IN_BLOCK
+            return "BEGIN" if kind == "TRANS_STMT_BEGIN" else "START TRANSACTION"
+        if kind in ("TRANS_STMT_COMMIT", "TRANS_STMT_ROLLBACK"):
+            has_failed, was_idle = session.status == FAILED, session.status == IDLE
+            session.status = IDLE
+            if was_idle:
+                session.notice(WARNING, "there is no transaction in progress", sqlstate="25P01")
+            return "COMMIT" if kind == "TRANS_STMT_COMMIT" and not has_failed else "ROLLBACK"
+        tags = {"TRANS_STMT_SAVEPOINT": "SAVEPOINT", "TRANS_STMT_RELEASE": "RELEASE", "TRANS_STMT_ROLLBACK_TO": "ROLLBACK"}
+        if kind not in tags:
+            raise UsageError("prepared transactions are not supported here", sqlstate="0A000")
+        if session.status == IDLE:
+            raise UsageError(f"{tags[kind]} can only be used in transaction blocks", sqlstate="25P01")
+        if kind == "TRANS_STMT_ROLLBACK_TO":
+            session.status = IN_BLOCK
+        return tags[kind]
+
+    # -- parameters ------------------------------------------------------------------------------------------------------------
+
+    def _show(self, name: str) -> Result:
+        if name.lower() == "all":
+            columns = [(each, oids.TEXT) for each in ("name", "setting", "description")]
+            return text_result(columns, [[key, value, ""] for key, value in self._session.parameters.all()], "SHOW")
+        shown, setting = self._session.parameters.show(name)
+        return text_result([(shown, oids.TEXT)], [[setting]], "SHOW")
+
+    def _set(self, statement: Any) -> Result:
+        session, kind = self._session, statement.kind.name
+        if kind == "VAR_SET_MULTI":  # SET TRANSACTION, SET SESSION CHARACTERISTICS
+            return Result(tag="SET")
+        if kind == "VAR_RESET_ALL":
+            for name in session.parameters.kept:
+                session.parameters.set(name, None, session.instance.major)
+            return Result(tag="RESET")
+        value = ", ".join(_constant(each) for each in statement.args) if kind == "VAR_SET_VALUE" else None
+        session.parameters.set(statement.name, value, session.instance.major)
+        self._sql.parameters = session.parameters.of_text
+        session.client.application_name = session.parameters.kept["application_name"]
+        return Result(tag="RESET" if kind == "VAR_RESET" else "SET")
+
+
+def _constant(node: Any) -> str:
+    if isinstance(node, ast.TypeCast):  # SET TIME ZONE INTERVAL …
+        raise UsageError("this value of a parameter is not supported here", sqlstate="0A000")
+    value = node.val
+    found = getattr(value, "sval", None) or getattr(value, "fval", None)
+    return str(found if found is not None else getattr(value, "ival", getattr(value, "boolval", "")))
+
+
+def _ends_block(statement: Any) -> bool:
+    kinds = ("TRANS_STMT_COMMIT", "TRANS_STMT_ROLLBACK", "TRANS_STMT_ROLLBACK_TO")
+    return isinstance(statement, ast.TransactionStmt) and statement.kind.name in kinds
+
+
+def aborted() -> UsageError:
+    """In a transaction block that has failed."""
+    return UsageError("current transaction is aborted, commands ignored until end of transaction block", sqlstate="25P02")

@@ -1,0 +1,248 @@
+"""A slot streamed to one client (`WalSndLoop` in `replication/walsender.c`).
+
+In: an acquired slot, its plugin started up, and the client. Out: what the plugin writes, framed; the slot confirms what the client says
+it has flushed. Decoding runs in threads, a window at a time; a client that does not read holds back its own stream, and nothing is decoded
+ahead of it. When the client has all there is, the log is waited for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from tailrace.errors import PeerError, TailraceError, UsageError
+from tailrace.model import Lsn
+from tailrace.pipeline.following import NothingNew
+from tailrace.pipeline.pipeline import Pipeline
+from tailrace.plugins.output_plugin import OutputPlugin
+from tailrace.plugins.printing import few_at_a_time
+from tailrace.replication.acquired import Acquired, Limit
+from tailrace.replication.waiting import AsyncWaiter
+from tailrace.server.clock import now
+from tailrace.server.link import ClientLink
+from tailrace.window import WindowSize
+from tailrace.wire.messages import CommandComplete, CopyBothResponse, CopyData, CopyDone, Terminate
+from tailrace.wire.stream import (
+    PrimaryKeepalive,
+    StandbyStatusUpdate,
+    frame_payloads,
+    read_from_receiver,
+    write_to_receiver,
+)
+
+Result = TypeVar("Result")
+InThread = Callable[..., Awaitable[Any]]
+"""Runs a function with its arguments in a thread."""
+
+FAR_BEHIND = Limit(window=WindowSize(wal_bytes=64 << 20, ends=100_000, kept_bytes=32 << 20))
+_CONFIRM_EVERY = 0.5
+"""Seconds between two times that a slot is written while its client reports on and on."""
+_LAST_WORDS = 5.0
+"""How long a client is waited for that has not said yet that it has all, when the server ends."""
+
+
+@dataclass(slots=True)
+class StreamPositions:
+    """What pg_stat_replication shows of a stream: how far it is, and what the client has said, as it said it. 0: nothing yet."""
+
+    state: str = "startup"
+    sent: Lsn = Lsn(0)  # noqa: RUF009 - immutable
+    written: Lsn = Lsn(0)  # noqa: RUF009 - immutable
+    flushed: Lsn = Lsn(0)  # noqa: RUF009 - immutable
+    applied: Lsn = Lsn(0)  # noqa: RUF009 - immutable
+    reply_time: int = 0
+
+
+class StreamCanceled(UsageError):
+    """Somebody asked for it (`pg_cancel_backend`, or a CancelRequest)."""
+
+    def __init__(self) -> None:
+        super().__init__("canceling statement due to user request", sqlstate="57014")
+
+
+@dataclass(slots=True)
+class WalSender:
+    """`timeout` is wal_sender_timeout in seconds; 0: none. `ended` says how it ended: the client `is_done`, or gone, or the server
+    `is_stopping`."""
+
+    link: ClientLink
+    acquired: Acquired
+    plugin: OutputPlugin
+    in_thread: InThread
+    timeout: float
+    positions: StreamPositions = field(default_factory=StreamPositions)
+    timed_out: bool = False
+    _waiter: AsyncWaiter = field(default_factory=AsyncWaiter)
+    _is_done: bool = False
+    _is_canceled: bool = False
+    _is_stopping: bool = False
+    _failure: TailraceError | None = None
+    _replied: float = field(default_factory=time.monotonic)
+    _confirmed: float = 0.0
+    _asked: bool = False
+
+    async def stream(self) -> None:
+        """Until the client has enough, or goes, or something is raised. The slot is released by whoever acquired it."""
+        self.positions.state = "catchup"
+        self.positions.sent = self.acquired.read_upto
+        self.link.send(CopyBothResponse())
+        await self.link.flush()
+        tasks = [asyncio.create_task(each) for each in (self._take_replies(), self._keep_alive())]
+        try:
+            while not self._is_over:
+                await self._turn()
+            if self._failure is not None:
+                raise self._failure
+            if self._is_canceled:
+                raise StreamCanceled
+            if self._is_stopping:
+                await self._say_last_words()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await self._confirm()
+
+    @property
+    def _is_over(self) -> bool:
+        return self._is_done or self.link.is_gone or self._is_canceled or self._is_stopping or self._failure is not None
+
+    def cancel(self) -> None:
+        self._is_canceled = True
+        self._waiter.wake()
+
+    def stop(self) -> None:
+        """The server ends."""
+        self._is_stopping = True
+        self._waiter.wake()
+
+    # -- what it sends ---------------------------------------------------------------------------------------------------------
+
+    async def _turn(self) -> None:
+        """A window, or a wait."""
+        polled = await self.in_thread(self.acquired.poll, self.plugin.demand, FAR_BEHIND)
+        await self._confirm_if_due()
+        if not isinstance(polled, NothingNew):
+            await self._send(polled)
+            return
+        self.positions.sent = max(self.positions.sent, self.acquired.read_upto)
+        self.positions.state = "streaming"
+        if max(self.positions.flushed, self.positions.written) < self.positions.sent:
+            self._send_keepalive(wants_reply=False)
+            await self.link.flush()
+        if not self._is_over:
+            await self._waiter.wait(polled, self._confirmed + _CONFIRM_EVERY if self._has_to_confirm else float("inf"))
+
+    async def _send(self, window: Pipeline) -> None:
+        frames = self._frames(window)
+        while (each := await self.in_thread(next, frames, None)) is not None:
+            framed, sent = each
+            self.link.send_frames(framed)
+            await self.link.flush()
+            self.positions.sent = max(self.positions.sent, sent)
+            if self._is_over:
+                return
+            await self._confirm_if_due()
+        end = Lsn(window.log.end)
+        self.plugin.written_upto(end)
+        self.positions.sent = max(self.positions.sent, end)
+
+    def _frames(self, window: Pipeline) -> Iterator[tuple[memoryview, Lsn]]:
+        """Some MB at a time, and where the client is that has them."""
+        told = self.positions.sent
+        for lines in window.lines(self.plugin):
+            headers = self.plugin.header_lsns(lines)
+            begin = 0
+            for few in few_at_a_time(lines):
+                framed = frame_payloads(headers[begin : begin + len(few)], few.texts.offsets, few.texts.data, now())
+                begin += len(few)
+                told = few.position_behind(told)
+                yield framed, told
+
+    def _send_keepalive(self, *, wants_reply: bool) -> None:
+        self.link.send(CopyData(write_to_receiver(PrimaryKeepalive(self.positions.sent, now(), wants_reply))))
+
+    async def _keep_alive(self) -> None:
+        """Ask a client that is silent for half of the timeout, and cut one that is for all of it (`WalSndKeepaliveIfNecessary`,
+        `WalSndCheckTimeOut`)."""
+        while self.timeout:
+            due = self._replied + (self.timeout if self._asked else self.timeout / 2)
+            await asyncio.sleep(max(0.01, due - time.monotonic()))
+            silent = time.monotonic() - self._replied
+            if silent >= self.timeout:
+                self.timed_out = True
+                self.link.cut()
+                self._waiter.wake()
+                return
+            if silent >= self.timeout / 2 and not self._asked:
+                self._asked = True
+                self._send_keepalive(wants_reply=True)
+
+    async def _say_last_words(self) -> None:
+        """Where the client is to be, and that there is no more: once it has said that it is there (`WalSndDone`)."""
+        self.positions.state = "stopping"
+        self._send_keepalive(wants_reply=True)
+        await self.link.flush()
+        until = time.monotonic() + _LAST_WORDS
+        while not (self._is_done or self.link.is_gone or self._has_all) and time.monotonic() < until:
+            await self._waiter.sleep(min(until, time.monotonic() + 0.1))
+        if not self._is_done:
+            self.link.send(CopyDone())
+        self.link.send(CommandComplete("COPY 0"))
+
+    @property
+    def _has_all(self) -> bool:
+        return (self.positions.flushed or self.positions.written) >= self.positions.sent
+
+    # -- what the client says --------------------------------------------------------------------------------------------------
+
+    async def _take_replies(self) -> None:
+        try:
+            while not self._is_done and (message := await self.link.message()) is not None:
+                self._replied, self._asked = time.monotonic(), False
+                if isinstance(message, CopyDone):
+                    self.link.send(CopyDone())
+                    self._is_done = True
+                elif isinstance(message, CopyData):
+                    self._take(message.data)
+                elif isinstance(message, Terminate):
+                    break
+            if not self._is_done:
+                self.link.is_gone = True
+        except PeerError as error:
+            self._failure = error
+        self._waiter.wake()
+
+    def _take(self, data: bytes) -> None:
+        reply = read_from_receiver(data)
+        if not isinstance(reply, StandbyStatusUpdate):
+            return
+        positions = self.positions
+        positions.written, positions.flushed, positions.applied = reply.written, reply.flushed, reply.applied
+        positions.reply_time = reply.sent_at
+        if reply.wants_reply:
+            self._send_keepalive(wants_reply=False)
+        if self._has_to_confirm or self._is_stopping:
+            self._waiter.wake()
+
+    @property
+    def _confirmable(self) -> Lsn:
+        """What the client has flushed; a position that it was never sent is none that it can have."""
+        return min(self.positions.flushed, self.positions.sent)
+
+    @property
+    def _has_to_confirm(self) -> bool:
+        return self._confirmable > self.acquired.slot.confirmed_flush_lsn
+
+    async def _confirm_if_due(self) -> None:
+        if time.monotonic() >= self._confirmed + _CONFIRM_EVERY:
+            await self._confirm()
+
+    async def _confirm(self) -> None:
+        if self._has_to_confirm:
+            with suppress(asyncio.CancelledError):
+                await asyncio.shield(self.in_thread(self.acquired.confirm, self._confirmable))
+            self._confirmed = time.monotonic()
