@@ -15,12 +15,11 @@ import struct
 import time
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Self
+from typing import Any, Protocol, Self
 
 import psycopg
 from psycopg.pq import ExecStatus
 
-from support.servers import Server
 from tailrace.model import Lsn
 
 Received = tuple[int, bytes]
@@ -32,10 +31,16 @@ _SECONDS = 60
 _UNIX_TO_POSTGRES_EPOCH = 946_684_800
 
 
+class Connectable(Protocol):
+    """A server, PostgreSQL's or ours."""
+
+    def connect(self, *, autocommit: bool = True, **more: Any) -> psycopg.Connection[Any]: ...
+
+
 class LogicalStream:
     """What the server's plugin sends of a slot, from where the slot is confirmed."""
 
-    def __init__(self, server: Server, slot: str, options: Mapping[str, str]) -> None:
+    def __init__(self, server: Connectable, slot: str, options: Mapping[str, str]) -> None:
         self._connection = server.connect(replication="database")
         self._pgconn = self._connection.pgconn
         given = ", ".join(f"\"{name}\" '{value}'" for name, value in options.items())
