@@ -21,7 +21,7 @@ from tailrace.server.settings import ServerSettings
 
 
 @dataclass(frozen=True, slots=True)
-class Files:
+class AccessFiles:
     """What SIGHUP has read again."""
 
     hba: Path | None
@@ -36,7 +36,7 @@ class Files:
         return settings
 
 
-def serve_slots(settings: ServerSettings, files: Files, on: On, *, only_check: bool) -> None:
+def serve_slots(settings: ServerSettings, files: AccessFiles, on: On, *, only_check: bool) -> None:
     """Until SIGINT or SIGTERM."""
     settings = files.read_into(settings)
 
@@ -51,7 +51,7 @@ def serve_slots(settings: ServerSettings, files: Files, on: On, *, only_check: b
     asyncio.run(_served(SlotServer(instance), instance, files))
 
 
-async def _served(server: SlotServer, instance: Instance, files: Files) -> None:
+async def _served(server: SlotServer, instance: Instance, files: AccessFiles) -> None:
     ends = asyncio.Event()
     loop = asyncio.get_running_loop()
     before = instance.settings

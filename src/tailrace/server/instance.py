@@ -13,6 +13,7 @@ from tailrace.model import Lsn
 from tailrace.pipeline.runner import Runner
 from tailrace.replication.session_slots import SessionSlots
 from tailrace.server.connected import ConnectedClients
+from tailrace.server.failed_logins import FailedLogins
 from tailrace.server.log import ServerLog
 from tailrace.server.settings import ServerSettings
 from tailrace.sql.source_database import SourceDatabase
@@ -34,6 +35,7 @@ class Instance:
 
     def __post_init__(self) -> None:
         self.clients = ConnectedClients(self.settings.max_connections, self.settings.max_wal_senders)
+        self.failed_logins = FailedLogins()
         segments = self.segments()
         self.major, self.system, self.segment_size = segments.major, segments.system, segments.segment_size
         # A thread each, so that nobody waits for another's window: they do not decode at once unless there are cores for it.

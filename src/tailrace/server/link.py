@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-import struct
+from array import array
 from contextlib import suppress
 from ipaddress import ip_address
 from typing import Any
@@ -48,8 +48,9 @@ class ClientLink:
         file = self._writer.get_extra_info("socket")
         if file is None or file.family != socket.AF_UNIX:
             return None
-        found = file.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-        return int(struct.unpack("3i", found)[1])
+        credentials = array("i", [0, 0, 0])
+        _, uid, _ = array("i", file.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, credentials.itemsize * len(credentials)))
+        return uid
 
     @property
     def is_encrypted(self) -> bool:

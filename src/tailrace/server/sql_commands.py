@@ -16,9 +16,9 @@ from tailrace.server.client_session import FAILED, IDLE, IN_BLOCK, ClientSession
 from tailrace.server.results import text_result
 from tailrace.server.session_functions import result_of_session_functions
 from tailrace.sql.grammar import ast
+from tailrace.sql.postgres_session import PostgresSession
 from tailrace.sql.query.duckdb_engine import run
 from tailrace.sql.result import Result
-from tailrace.sql.session import PostgresSession
 from tailrace.types import oids
 from tailrace.wire.error_fields import WARNING
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import pwd
 import ssl
 from dataclasses import dataclass, field
@@ -120,17 +121,27 @@ async def _authenticated(link: ClientLink, instance: Instance, asked: Startup) -
         uid = link.system_user
         check_peer(asked.user, "" if uid is None else pwd.getpwuid(uid).pw_name)
     elif method in (Method.SCRAM, Method.MD5):
-        exchange = ScramExchange(asked.user, settings.roles.find(asked.user))
-        has_shown = False
-        while not has_shown:
-            link.send(exchange.challenge)
-            await link.flush()
-            answer = await link.receive()
-            if not isinstance(answer, AuthenticationAnswer):
-                raise PeerError("client has gone in the midst of its authentication", sqlstate=VIOLATION)
-            has_shown = exchange.answer(answer.data)
-        link.send(exchange.challenge)
+        failed = instance.failed_logins
+        failed.check(address)
+        try:
+            await _exchange(link, ScramExchange(asked.user, settings.roles.find(asked.user)))
+        except UsageError:
+            await asyncio.sleep(failed.add(address))
+            raise
+        failed.clear(address)
     return settings.roles.role(asked.user)
+
+
+async def _exchange(link: ClientLink, exchange: ScramExchange) -> None:
+    has_shown = False
+    while not has_shown:
+        link.send(exchange.challenge)
+        await link.flush()
+        answer = await link.receive()
+        if not isinstance(answer, AuthenticationAnswer):
+            raise PeerError("client has gone in the midst of its authentication", sqlstate=VIOLATION)
+        has_shown = exchange.answer(answer.data)
+    link.send(exchange.challenge)
 
 
 async def _admitted(link: ClientLink, instance: Instance, client: Client, role: Role, asked: Startup) -> ClientSession:

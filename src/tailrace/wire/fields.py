@@ -146,24 +146,24 @@ def _write_many(
     return write
 
 
-class FieldKind(NamedTuple):
+class WireKind(NamedTuple):
     """Both directions of one."""
 
     read: Callable[[Body], Any]
     write: Callable[[bytearray, Any], None]
 
 
-FIELD_KINDS = {
-    "u8": FieldKind(read_u8, write_u8),
-    "u32": FieldKind(read_u32, write_u32),
-    "i32": FieldKind(read_i32, write_i32),
-    "letter": FieldKind(read_letter, write_letter),
-    "string": FieldKind(read_string, write_string),
-    "rest": FieldKind(read_rest, write_rest),
-    "formats": FieldKind(_read_many(read_u16, read_u16), _write_many(write_u16, write_u16)),
-    "oids": FieldKind(_read_many(read_u16, read_u32), _write_many(write_u16, write_u32)),
-    "values": FieldKind(_read_many(read_u16, read_value), _write_many(write_u16, write_value)),
-    "fields": FieldKind(_read_many(read_u16, read_field), _write_many(write_u16, write_field)),
-    "strings": FieldKind(_read_many(read_u32, read_string), _write_many(write_u32, write_string)),
-    "coded_texts": FieldKind(read_coded_texts, write_coded_texts),
+WIRE_KINDS = {
+    "u8": WireKind(read_u8, write_u8),
+    "u32": WireKind(read_u32, write_u32),
+    "i32": WireKind(read_i32, write_i32),
+    "letter": WireKind(read_letter, write_letter),
+    "string": WireKind(read_string, write_string),
+    "rest": WireKind(read_rest, write_rest),
+    "formats": WireKind(_read_many(read_u16, read_u16), _write_many(write_u16, write_u16)),
+    "oids": WireKind(_read_many(read_u16, read_u32), _write_many(write_u16, write_u32)),
+    "values": WireKind(_read_many(read_u16, read_value), _write_many(write_u16, write_value)),
+    "fields": WireKind(_read_many(read_u16, read_field), _write_many(write_u16, write_field)),
+    "strings": WireKind(_read_many(read_u32, read_string), _write_many(write_u32, write_string)),
+    "coded_texts": WireKind(read_coded_texts, write_coded_texts),
 }

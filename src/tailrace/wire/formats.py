@@ -12,7 +12,7 @@ from typing import Any
 
 from tailrace.errors import PeerError
 from tailrace.wire import messages as m
-from tailrace.wire.fields import FIELD_KINDS, VIOLATION, Body, write_u32
+from tailrace.wire.fields import VIOLATION, WIRE_KINDS, Body, write_u32
 
 
 class Side(Enum):
@@ -103,7 +103,7 @@ def read_message(side: Side, byte: int, data: bytes) -> Any:
     if layout is None:
         raise PeerError(f"invalid {side.value} message type {byte}", sqlstate=VIOLATION)
     body = Body(data)
-    values = {name: FIELD_KINDS[kind].read(body) for name, kind in layout.fields}
+    values = {name: WIRE_KINDS[kind].read(body) for name, kind in layout.fields}
     body.end()
     return layout.value(**values)
 
@@ -113,7 +113,7 @@ def write_message(side: Side, message: Any) -> bytes:
     layout = _BY_CLASS[side][type(message)]
     body = bytearray()
     for name, kind in layout.fields:
-        FIELD_KINDS[kind].write(body, getattr(message, name))
+        WIRE_KINDS[kind].write(body, getattr(message, name))
     out = bytearray(layout.byte, "ascii")
     write_u32(out, len(body) + 4)
     return bytes(out + body)

@@ -112,17 +112,17 @@ _SPACE = " \t\n\r\f"
 
 
 @dataclass(frozen=True, slots=True)
-class _Token:
+class _CommandToken:
     """`kind` is a keyword itself, or IDENT, TEXT, NUMBER, RECPTR, or a sign itself; the end is an empty one."""
 
     kind: str
     value: str = ""
 
 
-_END = _Token("")
+_END = _CommandToken("")
 
 
-def _tokens(text: str, notice: Callable[[str], None]) -> list[_Token]:
+def _tokens(text: str, notice: Callable[[str], None]) -> list[_CommandToken]:
     tokens, at = [], 0
     while at < len(text.rstrip(_SPACE)):
         match = _WORD.match(text, at)
@@ -133,20 +133,20 @@ def _tokens(text: str, notice: Callable[[str], None]) -> list[_Token]:
     return tokens
 
 
-def _token(match: re.Match[str], notice: Callable[[str], None]) -> _Token:
+def _token(match: re.Match[str], notice: Callable[[str], None]) -> _CommandToken:
     kind = match.lastgroup or ""
     value = match[kind]
     if kind == "word" and value in _KEYWORDS:
-        return _Token(value, value)
+        return _CommandToken(value, value)
     if kind == "word":
-        return _Token("IDENT", _cut("".join(each.lower() if each.isascii() else each for each in value), notice))
+        return _CommandToken("IDENT", _cut("".join(each.lower() if each.isascii() else each for each in value), notice))
     if kind == "quoted":
-        return _Token("IDENT", _cut(value.replace('""', '"'), notice))
+        return _CommandToken("IDENT", _cut(value.replace('""', '"'), notice))
     if kind == "text":
-        return _Token("TEXT", value.replace("''", "'"))
+        return _CommandToken("TEXT", value.replace("''", "'"))
     if kind == "sign":
-        return _Token(value, value)
-    return _Token(kind.upper(), value)
+        return _CommandToken(value, value)
+    return _CommandToken(kind.upper(), value)
 
 
 def _cut(name: str, notice: Callable[[str], None]) -> str:
@@ -181,12 +181,12 @@ def parse_replication_command(text: str, major: int, notice: Callable[[str], Non
     """None where it is SQL; `notice` hears of names that were cut."""
     if not is_replication_command(text, major):
         return None
-    return _Parser(_tokens(text, notice)).command()
+    return _CommandParser(_tokens(text, notice)).command()
 
 
 @dataclass(slots=True)
-class _Parser:
-    tokens: list[_Token]
+class _CommandParser:
+    tokens: list[_CommandToken]
     at: int = field(default=0)
 
     def command(self) -> ReplicationCommand:
@@ -283,10 +283,10 @@ class _Parser:
 
     # -- token by token ----------------------------------------------------------------------------------------------------
 
-    def _peek(self) -> _Token:
+    def _peek(self) -> _CommandToken:
         return self.tokens[self.at] if self.at < len(self.tokens) else _END
 
-    def _next(self) -> _Token:
+    def _next(self) -> _CommandToken:
         token = self._peek()
         self.at += 1
         return token

@@ -45,7 +45,7 @@ def serve(
     if (ssl_cert_file is None) != (ssl_key_file is None):
         raise UsageError("--ssl-cert-file and --ssl-key-file go together")
     with loading():
-        from tailrace.cli.serve import Files, serve_slots
+        from tailrace.cli.serve import AccessFiles, serve_slots
         from tailrace.server.settings import ServerSettings, TlsFiles
 
     tls = None if ssl_cert_file is None or ssl_key_file is None else TlsFiles(ssl_cert_file, ssl_key_file)
@@ -55,4 +55,4 @@ def serve(
         wal_sender_timeout=wal_sender_timeout, authentication_timeout=authentication_timeout,
         log_replication_commands=log_replication_commands,
     )  # fmt: skip
-    serve_slots(settings, Files(hba, roles), on, only_check=check)
+    serve_slots(settings, AccessFiles(hba, roles), on, only_check=check)

@@ -33,32 +33,32 @@ LENGTH, START_SHIFT = 0xFFF, 12
 
 
 @dataclass(slots=True)
-class Query:
+class TsQuery:
     """A node: a lexeme with its weights and whether it is a prefix, or an operator with one or two operands."""
 
     operator: int = 0
     distance: int = 0
-    left: Query | None = None
-    right: Query | None = None
+    left: TsQuery | None = None
+    right: TsQuery | None = None
     word: bytes = b""
     weights: int = 0
     prefix: bool = False
 
 
-def read_query(payload: bytes) -> Query | None:
+def read_query(payload: bytes) -> TsQuery | None:
     """The tree of a stored tsquery; None for one that is empty."""
     return _read_node(payload, 0) if count_items(payload) else None
 
 
-def _read_node(payload: bytes, item: int) -> Query:
+def _read_node(payload: bytes, item: int) -> TsQuery:
     at = item_at(item)
     if payload[at] == VALUE:
         _, weights, prefix, _, _ = OPERAND_ITEM.unpack_from(payload, at)
-        return Query(word=lexeme_of(payload, at), weights=weights, prefix=bool(prefix))
+        return TsQuery(word=lexeme_of(payload, at), weights=weights, prefix=bool(prefix))
     _, operator, distance, left = OPERATOR_ITEM.unpack_from(payload, at)
     if operator == NOT:
-        return Query(operator, left=_read_node(payload, item + 1))
-    return Query(operator, distance, left=_read_node(payload, item + left), right=_read_node(payload, item + 1))
+        return TsQuery(operator, left=_read_node(payload, item + 1))
+    return TsQuery(operator, distance, left=_read_node(payload, item + left), right=_read_node(payload, item + 1))
 
 
 def count_items(payload: bytes) -> int:
@@ -77,11 +77,11 @@ def lexeme_of(payload: bytes, at: int) -> bytes:
     return payload[start : start + (where & LENGTH)]
 
 
-def write_query(query: Query | None) -> bytes:
+def write_query(query: TsQuery | None) -> bytes:
     """The stored form. Lexemes lie in the order in which they are read, items the other way round."""
     words = bytearray()
 
-    def items_of(node: Query) -> list[bytes]:
+    def items_of(node: TsQuery) -> list[bytes]:
         if not node.operator:
             where = len(words) << START_SHIFT | len(node.word)
             words.extend(node.word + b"\0")
@@ -126,11 +126,11 @@ def format_tsqueries(values: Values, pg_type: PgType, style: TextStyle) -> Texts
     return format_each(values, text_of)
 
 
-def format_query(query: Query) -> str:
+def format_query(query: TsQuery) -> str:
     return _infix(query, 0, False)
 
 
-def _infix(query: Query, outer: int, right_of_phrase: bool) -> str:
+def _infix(query: TsQuery, outer: int, right_of_phrase: bool) -> str:
     """In parentheses where it binds weaker than what is around it; a phrase right of a phrase always."""
     if not query.operator:
         marks = ("*" if query.prefix else "") + "".join(letter for bit, letter in WEIGHTS if query.weights & bit)
@@ -163,7 +163,7 @@ class _QueryParser:
         self.text = text
         self.at = 0
 
-    def read(self) -> Query | None:
+    def read(self) -> TsQuery | None:
         if not self.text.strip():
             return None
         query = self._binary(0)
@@ -177,7 +177,7 @@ class _QueryParser:
             raise syntax_error("tsquery", self.text)
         return token
 
-    def _binary(self, outer: int) -> Query:
+    def _binary(self, outer: int) -> TsQuery:
         left = self._operand()
         while self.at < len(self.text):
             token = self._token()
@@ -187,14 +187,14 @@ class _QueryParser:
                 break
             self.at = token.end()
             distance = int(token["distance"] or 1) if operator == PHRASE else 0
-            left = Query(operator, distance, left=left, right=self._binary(PRIORITY[operator]))
+            left = TsQuery(operator, distance, left=left, right=self._binary(PRIORITY[operator]))
         return left
 
-    def _operand(self) -> Query:
+    def _operand(self) -> TsQuery:
         token = self._token()
         self.at = token.end()
         if token["sign"] == "!":
-            return Query(NOT, left=self._operand())
+            return TsQuery(NOT, left=self._operand())
         if token["sign"] == "(":
             inner = self._binary(0)
             closing = self._token()
@@ -207,7 +207,7 @@ class _QueryParser:
         word = token["bare"] if token["quoted"] is None else token["quoted"].replace("''", "'")
         marks = token["marks"] or token["bare_marks"] or ""
         weights = sum(bit for bit, letter in WEIGHTS if letter in marks)
-        return Query(word=re.sub(r"\\(.)", r"\1", word, flags=re.S).encode(), weights=weights, prefix="*" in marks)
+        return TsQuery(word=re.sub(r"\\(.)", r"\1", word, flags=re.S).encode(), weights=weights, prefix="*" in marks)
 
 
 def send_tsqueries(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
@@ -242,11 +242,11 @@ def receive_tsqueries(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
     return receive_each(texts, valid, pg_type, read_one)
 
 
-def _read_sent(sent: bytes, at: int) -> tuple[Query, int]:
+def _read_sent(sent: bytes, at: int) -> tuple[TsQuery, int]:
     """The node that begins there, and where what is below it ends."""
     if sent[at] == VALUE:
         stop = sent.index(b"\0", at + 3)
-        return Query(word=sent[at + 3 : stop], weights=sent[at + 1], prefix=bool(sent[at + 2])), stop + 1
+        return TsQuery(word=sent[at + 3 : stop], weights=sent[at + 1], prefix=bool(sent[at + 2])), stop + 1
     operator, distance = sent[at + 1], 0
     if sent[at] != OPERATOR or operator not in PRIORITY:
         raise format_error("tsquery")
@@ -258,4 +258,4 @@ def _read_sent(sent: bytes, at: int) -> tuple[Query, int]:
     if operator != NOT:
         right, at = _read_sent(sent, at)
     left, at = _read_sent(sent, at)
-    return Query(operator, distance, left=left, right=right), at
+    return TsQuery(operator, distance, left=left, right=right), at

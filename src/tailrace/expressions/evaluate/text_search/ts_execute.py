@@ -6,7 +6,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import NamedTuple
 
-from tailrace.types.text_search.tsquery import AND, NOT, OR, PHRASE, Query
+from tailrace.types.text_search.tsquery import AND, NOT, OR, PHRASE, TsQuery
 
 _PLACE = 0x3FFF
 
@@ -29,11 +29,11 @@ class PhraseMatch(NamedTuple):
 
 
 NOWHERE, UNCERTAIN = PhraseMatch(Found.NO), PhraseMatch(Found.MAYBE)
-CheckCondition = Callable[[Query, bool], PhraseMatch]
+CheckCondition = Callable[[TsQuery, bool], PhraseMatch]
 """Looks an operand up, with positions if they are asked for (TSExecuteCallback)."""
 
 
-def execute(query: Query, check: CheckCondition) -> bool:
+def execute(query: TsQuery, check: CheckCondition) -> bool:
     """TS_execute: above phrases no position matters, and one that cannot be told is none."""
     if not query.operator:
         return check(query, False).found is not Found.NO
@@ -48,7 +48,7 @@ def execute(query: Query, check: CheckCondition) -> bool:
     return execute(query.left, check) or execute(query.right, check)
 
 
-def _phrase(query: Query, check: CheckCondition) -> PhraseMatch:
+def _phrase(query: TsQuery, check: CheckCondition) -> PhraseMatch:
     """TS_phrase_execute."""
     if not query.operator:
         return check(query, True)

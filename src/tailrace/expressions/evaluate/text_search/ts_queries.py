@@ -12,9 +12,9 @@ from typing import NamedTuple
 from tailrace.expressions.evaluate.fmgr.function_calls import Implementation
 from tailrace.expressions.evaluate.fmgr.refusals import evaluation_error, invalid_parameter
 from tailrace.expressions.evaluate.text_search.ts_documents import SimpleConfiguration, of_configuration
-from tailrace.types.text_search.tsquery import AND, NOT, OR, PHRASE, PRIORITY, Query, write_query
+from tailrace.types.text_search.tsquery import AND, NOT, OR, PHRASE, PRIORITY, TsQuery, write_query
 
-_STOP = Query(word=b"\0")
+_STOP = TsQuery(word=b"\0")
 _OPERATORS = "!&|()<"
 _WEIGHTS = {"a": 8, "b": 4, "c": 2, "d": 1}
 _FARTHEST = 16384
@@ -40,7 +40,7 @@ class _QueryReader:
 
     def __init__(self, simple: SimpleConfiguration, text: str, joined_by: int) -> None:
         self.simple, self.text, self.joined_by = simple, simple.checked(text), joined_by
-        self.at, self.depth, self.wants, self.values = 0, 0, "first operand", list[Query]()
+        self.at, self.depth, self.wants, self.values = 0, 0, "first operand", list[TsQuery]()
 
     def read(self, next_token: Callable[[_QueryReader], _Token]) -> bytes:
         self.expression(next_token)
@@ -73,15 +73,15 @@ class _QueryReader:
     def join(self, operator: int, distance: int) -> None:
         right = self.values.pop()
         if operator == NOT:
-            self.values.append(Query(NOT, left=right))
+            self.values.append(TsQuery(NOT, left=right))
         else:
-            self.values.append(Query(operator, distance, left=self.values.pop(), right=right))
+            self.values.append(TsQuery(operator, distance, left=self.values.pop(), right=right))
 
     def operand(self, token: _Token) -> None:
         """pushval_morph."""
         words = list(self.simple.words(token.word))
         for number, word in enumerate(words):
-            self.values.append(Query(word=word.encode("utf-8", "surrogateescape"), weights=token.weights, prefix=token.prefix))
+            self.values.append(TsQuery(word=word.encode("utf-8", "surrogateescape"), weights=token.weights, prefix=token.prefix))
             if number:
                 self.join(self.joined_by, 1 if self.joined_by == PHRASE else 0)
         if not words:
@@ -256,14 +256,14 @@ def _plain(reader: _QueryReader) -> _Token:
     return _END if start == len(reader.text) else _Token("word", reader.text)
 
 
-def _without_stops(query: Query) -> tuple[Query | None, int, int]:
+def _without_stops(query: TsQuery) -> tuple[TsQuery | None, int, int]:
     """clean_stopword_intree: what is left, and by how much phrases to its left and to its right become longer."""
     if not query.operator:
         return (None if query is _STOP else query), 0, 0
     assert query.left is not None
     left, left_left, left_right = _without_stops(query.left)
     if query.operator == NOT:
-        return (None if left is None else Query(NOT, left=left)), left_left, left_right
+        return (None if left is None else TsQuery(NOT, left=left)), left_left, left_right
     assert query.right is not None
     right, right_left, right_right = _without_stops(query.right)
     is_phrase, distance = query.operator == PHRASE, query.distance
@@ -275,8 +275,8 @@ def _without_stops(query: Query) -> tuple[Query | None, int, int]:
     if right is None:
         return left, left_left, left_right + distance + right_right if is_phrase else left_right
     if not is_phrase:
-        return Query(query.operator, left=left, right=right), 0, 0
-    return Query(PHRASE, distance + left_right + right_left, left, right), left_left, right_right
+        return TsQuery(query.operator, left=left, right=right), 0, 0
+    return TsQuery(PHRASE, distance + left_right + right_left, left, right), left_left, right_right
 
 
 def _parsed(next_token: Callable[[_QueryReader], _Token], joined_by: int = PHRASE) -> Implementation:

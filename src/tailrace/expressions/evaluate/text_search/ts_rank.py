@@ -13,7 +13,7 @@ from tailrace.expressions.evaluate.fmgr.function_calls import Implementation, ro
 from tailrace.expressions.evaluate.fmgr.refusals import evaluation_error, refused
 from tailrace.expressions.evaluate.text_search.ts_execute import NOWHERE, Found, PhraseMatch, execute
 from tailrace.expressions.evaluate.text_search.tsvector_tsquery import PLACE, Vector, candidates
-from tailrace.types.text_search.tsquery import AND, PHRASE, Query, read_query
+from tailrace.types.text_search.tsquery import AND, PHRASE, TsQuery, read_query
 
 _float4 = np.float32
 _DEFAULT_WEIGHTS = (0.1, 0.2, 0.4, 1.0)
@@ -42,17 +42,17 @@ def _weights(given: Array | None) -> Weights:
     return found
 
 
-def _operands(query: Query | None) -> list[Query]:
+def _operands(query: TsQuery | None) -> list[TsQuery]:
     """The operands as they are stored: what is right of an operator first."""
     if query is None:
         return []
     return [*_operands(query.right), *_operands(query.left)] if query.operator else [query]
 
 
-def _unique_operands(query: Query) -> list[Query]:
+def _unique_operands(query: TsQuery) -> list[TsQuery]:
     """SortAndUniqItems: of equal words the first."""
     operands = _operands(query)
-    found: dict[bytes, Query] = {}
+    found: dict[bytes, TsQuery] = {}
     for each in sorted(operands, key=lambda operand: operand.word):
         if found.setdefault(each.word, each).prefix != each.prefix and len(operands) > _STABLE:
             raise refused("a rank by a tsquery that has a word both by itself and as a prefix, among many")
@@ -67,7 +67,7 @@ def _word_distance(distance: int) -> np.float32:
     return _float4(1e-30) if distance > 100 else _float4(1.0 / (1.005 + 0.05 * math.exp(distance / 1.5 - 2)))
 
 
-def _rank_and(weights: Weights, vector: Vector, query: Query) -> np.float32:
+def _rank_and(weights: Weights, vector: Vector, query: TsQuery) -> np.float32:
     operands = _unique_operands(query)
     if len(operands) < 2:
         return _rank_or(weights, vector, query)
@@ -96,7 +96,7 @@ def _with_pairs(
     return found
 
 
-def _rank_or(weights: Weights, vector: Vector, query: Query) -> np.float32:
+def _rank_or(weights: Weights, vector: Vector, query: TsQuery) -> np.float32:
     found = _float4(0.0)
     operands = _unique_operands(query)
     for operand in operands:
@@ -139,16 +139,16 @@ class _Occurrence(NamedTuple):
     """DocRepresentation: a position of a lexeme, and which operands of the query it answers."""
 
     place: int
-    operands: list[Query]
+    operands: list[TsQuery]
 
     @property
     def position(self) -> int:
         return self.place & PLACE
 
 
-def _occurrences(vector: Vector, query: Query) -> list[_Occurrence]:
+def _occurrences(vector: Vector, query: TsQuery) -> list[_Occurrence]:
     """get_docrep."""
-    found: dict[tuple[int, int, bytes], list[Query]] = {}
+    found: dict[tuple[int, int, bytes], list[TsQuery]] = {}
     for operand in _operands(query):
         for word, places in candidates(vector, operand):
             for place in places:
@@ -160,19 +160,19 @@ def _occurrences(vector: Vector, query: Query) -> list[_Occurrence]:
     ]
 
 
-def _holds(query: Query, seen: dict[int, set[int]], occurrence: _Occurrence) -> bool:
+def _holds(query: TsQuery, seen: dict[int, set[int]], occurrence: _Occurrence) -> bool:
     """Whether the query holds with this occurrence among those that were seen."""
     for operand in occurrence.operands:
         seen.setdefault(id(operand), set()).add(occurrence.position)
 
-    def check(operand: Query, positions: bool) -> PhraseMatch:
+    def check(operand: TsQuery, positions: bool) -> PhraseMatch:
         there = seen.get(id(operand))
         return NOWHERE if there is None else PhraseMatch(Found.YES, frozenset(there) if positions else frozenset())
 
     return execute(query, check)
 
 
-def _covers(occurrences: list[_Occurrence], query: Query) -> Iterator[tuple[int, int]]:
+def _covers(occurrences: list[_Occurrence], query: TsQuery) -> Iterator[tuple[int, int]]:
     """Cover: the shortest stretches of occurrences for which the query holds, one after the other."""
     start = 0
     while True:

@@ -6,19 +6,19 @@ from dataclasses import dataclass, field
 from functools import cmp_to_key
 
 from tailrace.expressions.evaluate.comparison.memcmp import bytes_compared
-from tailrace.types.text_search.tsquery import AND, NOT, OR, Query, legacy_crc, read_query
+from tailrace.types.text_search.tsquery import AND, NOT, OR, TsQuery, legacy_crc, read_query
 
 
 @dataclass(slots=True)
 class QTNode:
     """QTNode: an operand, or an operator with as many children as it joins; one that was put in is not looked into (`is_new`)."""
 
-    query: Query
+    query: TsQuery
     children: list[QTNode] = field(default_factory=list)
     is_new: bool = False
 
     @classmethod
-    def of_query(cls, query: Query) -> QTNode:
+    def of_query(cls, query: TsQuery) -> QTNode:
         """QT2QTN: the right operand is the first child."""
         return cls(query, [cls.of_query(each) for each in (query.right, query.left) if each is not None])
 
@@ -40,16 +40,16 @@ class QTNode:
         if self.query.operator in (AND, OR):
             self.children.sort(key=cmp_to_key(compare_nodes))
 
-    def to_query(self) -> Query:
+    def to_query(self) -> TsQuery:
         """QTNBinary and QTN2QT."""
         operator = self.query.operator
         if not operator:
             return self.query
         children = [each.to_query() for each in self.children]
         while len(children) > 2:
-            children = [Query(operator, left=children[1], right=children[0]), children[-1], *children[2:-1]]
+            children = [TsQuery(operator, left=children[1], right=children[0]), children[-1], *children[2:-1]]
         left, right = (children[0], None) if operator == NOT else (children[1], children[0])
-        return Query(operator, self.query.distance, left, right)
+        return TsQuery(operator, self.query.distance, left, right)
 
 
 def compare_nodes(mine: QTNode, other: QTNode) -> int:

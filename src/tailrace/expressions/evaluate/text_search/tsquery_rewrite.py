@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tailrace.expressions.evaluate.fmgr.function_calls import Implementation, rows
 from tailrace.expressions.evaluate.text_search.tsquery_nodes import QTNode, compare_nodes
-from tailrace.types.text_search.tsquery import NOT, OR, Query, format_query, read_query, write_query
+from tailrace.types.text_search.tsquery import NOT, OR, TsQuery, format_query, read_query, write_query
 
 
-def _replaced(node: QTNode, wanted: QTNode, new: Query | None) -> QTNode | None:
+def _replaced(node: QTNode, wanted: QTNode, new: TsQuery | None) -> QTNode | None:
     """findeq: the node with what stands for it, or for some of its children, put in; None where that is nothing."""
     if node.query.operator != wanted.query.operator or node.is_new:
         return node
@@ -32,7 +32,7 @@ def _replaced(node: QTNode, wanted: QTNode, new: Query | None) -> QTNode | None:
     return node
 
 
-def _copy(new: Query | None) -> QTNode | None:
+def _copy(new: TsQuery | None) -> QTNode | None:
     if new is None:
         return None
     found = QTNode.of_query(new)
@@ -40,7 +40,7 @@ def _copy(new: Query | None) -> QTNode | None:
     return found
 
 
-def _substituted(node: QTNode, wanted: QTNode, new: Query | None) -> QTNode | None:
+def _substituted(node: QTNode, wanted: QTNode, new: TsQuery | None) -> QTNode | None:
     """dofindsubquery: at the node itself, else below it; an operator that has one child left, or none, goes."""
     found = _replaced(node, wanted, new)
     if found is None or found.is_new or not found.query.operator:
@@ -60,7 +60,7 @@ def _rewritten(stored: bytes, wanted: bytes, new: bytes) -> bytes:
     return write_query(None if found is None else found.to_query())
 
 
-def _without_not(query: Query) -> Query | None:
+def _without_not(query: TsQuery) -> TsQuery | None:
     """clean_NOT_intree: what an index can be asked about."""
     if not query.operator:
         return query
@@ -71,7 +71,7 @@ def _without_not(query: Query) -> Query | None:
     left, right = _without_not(query.left), _without_not(query.right)
     if left is None or right is None:
         return None if query.operator == OR else left or right
-    return Query(query.operator, query.distance, left, right)
+    return TsQuery(query.operator, query.distance, left, right)
 
 
 def _query_tree(stored: bytes) -> str:

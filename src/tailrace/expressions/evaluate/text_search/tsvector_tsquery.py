@@ -16,7 +16,7 @@ from tailrace.expressions.evaluate.fmgr.refusals import evaluation_error
 from tailrace.expressions.evaluate.text_search.ts_execute import NOWHERE, UNCERTAIN, Found, PhraseMatch, execute
 from tailrace.expressions.evaluate.text_search.tsquery_nodes import compare_queries
 from tailrace.types import oids
-from tailrace.types.text_search.tsquery import AND, NOT, OR, PHRASE, Query, read_query, write_query
+from tailrace.types.text_search.tsquery import AND, NOT, OR, PHRASE, TsQuery, read_query, write_query
 from tailrace.types.text_search.tsvector import write_lexemes
 
 Lexeme = tuple[bytes, tuple[int, ...]]
@@ -107,13 +107,13 @@ def checked_size(vector: Vector) -> Vector:
 # -- matching ----------------------------------------------------------------------------------------------------------------------
 
 
-def candidates(vector: Vector, query: Query) -> list[Lexeme]:
+def candidates(vector: Vector, query: TsQuery) -> list[Lexeme]:
     if query.prefix:
         return [each for each in vector if each[0].startswith(query.word)]
     return [each for each in vector if each[0] == query.word]
 
 
-def _check(vector: Vector, operand: Query, positions: bool) -> PhraseMatch:
+def _check(vector: Vector, operand: TsQuery, positions: bool) -> PhraseMatch:
     """checkcondition_str. Lexemes without positions are of every weight, and nowhere for certain."""
     lexemes = candidates(vector, operand)
     if not positions:
@@ -143,7 +143,7 @@ def _joined(operator: int, distance: int = 0) -> Callable[[bytes, bytes], bytes]
         one, two = read_query(left), read_query(right)
         if one is None or two is None:
             return right if one is None else left
-        return write_query(Query(operator, distance, left=one, right=two))
+        return write_query(TsQuery(operator, distance, left=one, right=two))
 
     return run
 
@@ -154,13 +154,13 @@ def _phrase(left: bytes, right: bytes, distance: int) -> bytes:
     return _joined(PHRASE, distance)(left, right)
 
 
-def _nodes(query: Query | None) -> int:
+def _nodes(query: TsQuery | None) -> int:
     if query is None:
         return 0
     return 1 + _nodes(query.left) + _nodes(query.right)
 
 
-def _words(query: Query | None) -> set[bytes]:
+def _words(query: TsQuery | None) -> set[bytes]:
     if query is None:
         return set()
     return {query.word} if not query.operator else _words(query.left) | _words(query.right)
@@ -168,7 +168,7 @@ def _words(query: Query | None) -> set[bytes]:
 
 def _negated(stored: bytes) -> bytes:
     query = read_query(stored)
-    return stored if query is None else write_query(Query(NOT, left=query))
+    return stored if query is None else write_query(TsQuery(NOT, left=query))
 
 
 def _same(left: bytes, right: bytes) -> bool:
