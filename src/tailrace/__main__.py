@@ -1,5 +1,21 @@
-"""`python -m tailrace`."""
+"""The process of a command line: `tailrace`, and `python -m tailrace`."""
+
+from __future__ import annotations
 
 from tailrace.cli import main
+from tailrace.cli.ending import leave
 
-main()
+
+def run() -> None:
+    """Run the command line, and end the process with its status."""
+    try:
+        main()
+    except SystemExit as ended:
+        if isinstance(ended.code, int):
+            leave(ended.code)
+        raise
+    leave(0)
+
+
+if __name__ == "__main__":
+    run()

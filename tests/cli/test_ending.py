@@ -149,3 +149,30 @@ def test_a_closed_standard_output(case: Case) -> None:
 
 def test_all_is_closed(case: Case) -> None:
     assert _shell(case, "<&- >&- 2>&-") == ("1", "")
+
+
+ENDS = """
+import atexit, sys, threading, time, weakref
+from tailrace import __main__ as process
+class Thing: pass
+thing = Thing()
+def late():
+    time.sleep(0.2)
+    print("a thread")
+def verb():
+    atexit.register(print, "at the end")
+    weakref.finalize(thing, print, "let go")
+    threading.Thread(target=late).start()
+    print("a verb")
+    sys.exit(STATUS)
+process.main = verb
+process.run()
+"""
+
+
+@pytest.mark.parametrize(("status", "expected"), [("0", 0), ("3", 3), ("None", 0), ("'words'", 1)])
+def test_the_end_leaves_out_nothing_that_python_does(status: str, expected: int) -> None:
+    """But for objects, which are not taken apart one by one."""
+    done = subprocess.run([sys.executable, "-c", ENDS.replace("STATUS", status)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (expected, "a verb\na thread\nlet go\nat the end\n")
+    assert done.stderr == ("words\n" if expected == 1 else "")

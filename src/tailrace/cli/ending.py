@@ -11,6 +11,7 @@ import io
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -55,6 +56,16 @@ class Ending:
         """End with the signal's status, without waiting for threads, or for whoever should read what is still buffered."""
         atexit._run_exitfuncs()
         os._exit(128 + self.signal)
+
+
+def leave(status: int) -> NoReturn:
+    """End the process as Python does, but for its last step, to take apart all objects: with those of Numba and LLVM, a quarter of what a small log
+    takes. The system takes the memory back in one."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    drop_output()
+    sys.stderr.flush()
+    os._exit(status)
 
 
 @contextmanager
