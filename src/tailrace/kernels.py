@@ -31,7 +31,8 @@ import numpy as np
 from llvmlite import binding
 from numba.core import compiler, config, sigutils
 from numba.core.dispatcher import Dispatcher
-from numba.core.runtime.nrt import rtsys
+from numba.core.environment import Environment, lookup_environment
+from numba.core.runtime import _nrt_python
 from numba.core.serialize import dumps
 from numba.core.types import Type
 from numba.core.types.containers import BaseNamedTuple
@@ -44,6 +45,8 @@ COMPILED = Path(__file__).parent / "_compiled"
 PORTABLE = ("x86-64-v3", "")
 """What those are compiled for: LLVM's name of the processor, and no features beyond."""
 _PORTABLE_FEATURES = frozenset("avx avx2 bmi bmi2 cx16 f16c fma lzcnt movbe popcnt sahf sse3 sse4.1 sse4.2 ssse3 xsave".split())
+_FORM = 1
+"""Of what is kept. Who changes it takes another number, so that what was kept before is not found."""
 _DIGEST = 16
 _MONTH = 30 * 86400
 
@@ -85,7 +88,7 @@ class _Cache:
         return str(_folder())
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        rtsys.initialize(target_context)  # all that loading takes; compiling asks for the rest itself
+        _know_runtime()
         processor = target_context.codegen().magic_tuple()
         payload = None
         if _is_portable(processor):
@@ -101,7 +104,8 @@ class _Cache:
     def save_overload(self, sig: Any, data: Any) -> None:
         if data.library.has_dynamic_globals or any(not lifted.can_cache for lifted in data.lifted):
             return
-        payload = dumps(data._reduce())
+        *described, environments = data._reduce()
+        payload = dumps((*described, [each.__reduce__()[1] for each in environments]))
         path = _folder() / self._name(sig, data.codegen.magic_tuple())
         new = path.with_suffix(f".{os.getpid()}.new")
         with suppress(OSError):  # a cache that cannot be written costs time, and nothing else
@@ -122,7 +126,7 @@ class _Cache:
     def _name(self, sig: Any, processor: tuple[str, ...]) -> str:
         function = self._dispatcher.py_func
         arguments, _ = sigutils.normalize_signature(sig)
-        versions = (sys.version_info[:2], sys.flags.optimize, numba.__version__, llvmlite.__version__, np.__version__)
+        versions = (_FORM, sys.version_info[:2], sys.flags.optimize, numba.__version__, llvmlite.__version__, np.__version__)
         checked = ("bounds checked",) if config.BOUNDSCHECK else ()
         key = _digest(stamp(self._dispatcher), [*map(_spelled, arguments)], versions, processor, function.__qualname__, *checked)
         return f"{function.__module__.removeprefix('tailrace.')}.{function.__qualname__}-{key}.kernel"
@@ -131,12 +135,15 @@ class _Cache:
 def _rebuilt(target_context: Any, payload: Any) -> Any:
     """The kernel from what was kept: object code, and bitcode for whatever is compiled later and calls it. Numba parses the bitcode at once and asks
     LLVM for the names in it, which takes longer than all else; here it is parsed when somebody compiles such a caller."""
-    (name, kind, (object_code, bitcode)), described, *rest = payload
+    (name, kind, (object_code, bitcode)), described, *rest, environments = payload
     engine = target_context.codegen()._engine
     engine._defined_symbols |= {
         described.llvm_func_name, described.llvm_cpython_wrapper_name, described.llvm_cfunc_wrapper_name,
     }  # fmt: skip
-    result = compiler.CompileResult._rebuild(target_context, (name, kind, (object_code, _no_bitcode())), described, *rest)
+    kept = (name, kind, (object_code, _no_bitcode()))
+    result = compiler.CompileResult._rebuild(
+        target_context, kept, described, *rest, [_environment(*each) for each in environments]
+    )
     library = result.library
 
     def module_for_linking() -> Any:
@@ -148,6 +155,24 @@ def _rebuilt(target_context: Any, payload: Any) -> Any:
     library._shared_module = None
     library._get_module_for_linking = module_for_linking
     return result
+
+
+def _environment(module: str, constants: list[Any], name: str) -> Environment:
+    """What compiled code takes Python objects from. The globals of its module, which Numba would import, are for code that is interpreted: no kernel
+    is."""
+    known = lookup_environment(name)
+    if known is None:
+        known = Environment(vars(sys.modules[module]) if module in sys.modules else {"__name__": module})
+        known.consts[:], known.env_name = constants, name
+        Environment._memo[name] = known
+    return known
+
+
+@cache
+def _know_runtime() -> None:
+    """What compiled code calls of Numba's runtime is known to LLVM by name. Numba also compiles what it links to new code, when it compiles any."""
+    for name, address in _nrt_python.c_helpers.items():
+        binding.add_symbol(name if name.startswith("_") else f"NRT_{name}", address)
 
 
 @cache

@@ -8,7 +8,6 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils, config
 from numba.extending import intrinsic
-from numba.np import arrayobj
 
 
 def check_range(context: Any, builder: Any, array: Any, at: Any, length: Any) -> None:
@@ -29,6 +28,8 @@ def memcpy(_context: Any, target: Any, to: Any, source: Any, at: Any, length: An
     """target[to : to + length] = source[at : at + length]. The ranges must not overlap, and lie within their arrays."""
 
     def emit(ctx: Any, builder: Any, signature: Any, args: Any) -> Any:
+        from numba.np import arrayobj  # noqa: PLC0415 - what is loaded compiled does without
+
         into = arrayobj.make_array(signature.args[0])(ctx, builder, args[0])
         out_of = arrayobj.make_array(signature.args[2])(ctx, builder, args[2])
         check_range(ctx, builder, into, args[1], args[4])

@@ -12,7 +12,6 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
-from numba.np import arrayobj
 
 from tailrace.memcpy import check_range
 
@@ -21,6 +20,8 @@ def _load(bits: int, result: Any) -> Any:
     @intrinsic
     def load(_context: Any, array: Any, at: Any) -> Any:
         def emit(ctx: Any, builder: Any, signature: Any, args: Any) -> Any:
+            from numba.np import arrayobj  # noqa: PLC0415 - what is loaded compiled does without
+
             view = arrayobj.make_array(signature.args[0])(ctx, builder, args[0])
             check_range(ctx, builder, view, args[1], ir.Constant(args[1].type, bits // 8))
             pointer = cgutils.pointer_add(builder, view.data, args[1])
