@@ -164,7 +164,7 @@ UNUSED = (
     "pandas", "pydantic", "pglast", "pyspark", "py4j", "sqlglot", "duckdb", "deltalake", "psycopg", "IPython", "tailrace.expressions",
     "tailrace.logicalproto", "tailrace.lake", "tailrace.apply", "tailrace.sql", "tailrace.demo", "tailrace.spark.session", "tailrace.spark.jobs",
     "tailrace.plugins.pgoutput", "tailrace.plugins.wal2json", "tailrace.plugins.debezium", "tailrace.plugins.callbacks",
-    "tailrace.publications.publishing.filter_compiler",
+    "tailrace.publications.publishing.filter_compiler", "pyarrow.compute", "numba.np.arrayobj",
 )  # fmt: skip
 """What decoding without publications, and a look at what there is, have no use for. Each of them was loaded once."""
 READ = ("tailrace.pipeline", "tailrace.plan", "tailrace.decode", "tailrace.publications", "tailrace.plugins.driver")
@@ -183,6 +183,8 @@ def test_verbs_load_what_they_use(tmp_path: Path) -> None:
     case, state = open_case("xact", 18, "with_slot", tmp_path / "case"), tmp_path / "state"
     decode = ("decode", case.data_dir, "--database", case.meta["dbname"], "--start-lsn", case.meta["start_lsn"])
     assert _worked(decode, (*UNUSED, "asyncio", "tailrace.replication.acquired")) == case.expected
+    types = open_case("types", 18, "with_slot", tmp_path / "types")
+    _worked(("decode", types.data_dir, "--database", types.meta["dbname"]), UNUSED)
     _worked(("slot", "create", "one", case.data_dir, "--database", case.meta["dbname"], "--state", state), ())
     assert "one" in _worked(("slot", "ls", "--state", state), (*UNUSED, "tailrace.types.registry"))
     assert "0000" in _worked(("wal", "ls", case.data_dir), (*UNUSED, *READ, "asyncio"))

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
+from pyarrow._compute import CastOptions, JoinOptions, call_function  # pyarrow.compute wraps and describes them all first: 30 ms
 
 from tailrace.kernels import kernel
 from tailrace.memcpy import memcpy
@@ -136,9 +136,14 @@ class Texts:
             if isinstance(part, str):
                 arrays.append(_scalar(part.encode()))
             else:
-                text = part.to_arrow() if isinstance(part, Texts) else numbers_to_arrow(part).cast(pa.large_utf8())
-                arrays.append(text.cast(pa.large_binary()))
-        return cls(*binary_buffers(pc.binary_join_element_wise(*arrays, _scalar(b""))))
+                text = part if isinstance(part, Texts) else cls.of_numbers(part)
+                arrays.append(text.to_arrow().view(pa.large_binary()))
+        return cls(*binary_buffers(call_function("binary_join_element_wise", [*arrays, _scalar(b"")], JoinOptions())))
+
+    @classmethod
+    def of_numbers(cls, numbers: NDArray[Any]) -> Texts:
+        """Numbers in decimal, as Arrow prints them."""
+        return cls(*binary_buffers(call_function("cast", [numbers_to_arrow(numbers)], CastOptions.safe(pa.large_string()))))
 
     @classmethod
     def of_grid(cls, grid: Bytes, lengths: NDArray[np.int64]) -> Texts:
@@ -292,7 +297,7 @@ def numbers_to_arrow(numbers: NDArray[Any]) -> pa.Array:
 
 
 def _scalar(text: bytes) -> pa.Scalar:
-    return Texts.of([text]).to_arrow().cast(pa.large_binary())[0]
+    return Texts.of([text]).to_arrow().view(pa.large_binary())[0]
 
 
 def binary_buffers(array: pa.Array) -> tuple[Offsets, Bytes]:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
@@ -28,7 +27,7 @@ from tailrace.types.times.calendar import UNIX_TO_POSTGRES_DAYS, UNIX_TO_POSTGRE
 from tailrace.types.times.interval import interval_parts
 from tailrace.types.times.text import times_in_utc
 from tailrace.types.typmods import numeric_typmod
-from tailrace.types.values import Texts, Values, numbers_to_arrow
+from tailrace.types.values import Texts, Values
 
 _MONTH_DAYS = 365.25 / 12
 _LATEST, _EARLIEST = 9223372036825200, -9223372036832400
@@ -140,7 +139,7 @@ class ValueConverters:
 
     def money(self, column: Column, typmod: int) -> FieldConverter:
         def precisely(stored: Values) -> tuple[Texts, int]:
-            return decimal_literals(_numbers(stored.as_dtype("<i8")), stored.valid, variable=False), form.BARE
+            return decimal_literals(Texts.of_numbers(stored.as_dtype("<i8")), stored.valid, variable=False), form.BARE
 
         mode = self.options.decimals
         if mode == PRECISE:
@@ -176,7 +175,7 @@ class ValueConverters:
         name = "org.apache.kafka.connect.data.Date" if self.options.times == CONNECT else "io.debezium.time.Date"
         # In 32 bits, as there: infinity runs over.
         return FieldConverter(
-            "int32", lambda stored: (_numbers(stored.as_dtype("<i4") + np.int32(UNIX_TO_POSTGRES_DAYS)), form.BARE), name
+            "int32", lambda stored: (Texts.of_numbers(stored.as_dtype("<i4") + np.int32(UNIX_TO_POSTGRES_DAYS)), form.BARE), name
         )
 
     def time(self, column: Column, typmod: int) -> FieldConverter:
@@ -186,9 +185,9 @@ class ValueConverters:
             kind, name = "int32", "io.debezium.time.Time"
         else:
             return FieldConverter(
-                "int64", lambda stored: (_numbers(stored.as_dtype("<i8")), form.BARE), "io.debezium.time.MicroTime"
+                "int64", lambda stored: (Texts.of_numbers(stored.as_dtype("<i8")), form.BARE), "io.debezium.time.MicroTime"
             )
-        return FieldConverter(kind, lambda stored: (_numbers(stored.as_dtype("<i8") // 1000), form.BARE), name)
+        return FieldConverter(kind, lambda stored: (Texts.of_numbers(stored.as_dtype("<i8") // 1000), form.BARE), name)
 
     def timestamp(self, column: Column, typmod: int) -> FieldConverter:
         in_millis = self.options.times == CONNECT or 0 <= typmod <= _MILLIS
@@ -201,7 +200,7 @@ class ValueConverters:
             bounds = np.iinfo(np.int64)
             latest, earliest = (moment * 1000 // unit for moment in (_LATEST, _EARLIEST))
             since_epoch = np.where(micros == bounds.max, latest, np.where(micros == bounds.min, earliest, since_epoch))
-            return _numbers(since_epoch), form.BARE
+            return Texts.of_numbers(since_epoch), form.BARE
 
         return FieldConverter(
             "int64", text_of, "org.apache.kafka.connect.data.Timestamp" if self.options.times == CONNECT else name
@@ -230,7 +229,7 @@ class ValueConverters:
             sign = np.where(micros < 0, -1.0, 1.0)
             in_minutes = ((months * _MONTH_DAYS + days) * 24 + sign * (minutes // 60)) * 60 + sign * (minutes % 60)
             seconds = in_minutes * 60 + sign * (rest // 1_000_000)
-            return _numbers(_long(seconds * 1e6 + sign * (rest % 1_000_000))), form.BARE
+            return Texts.of_numbers(_long(seconds * 1e6 + sign * (rest % 1_000_000))), form.BARE
 
         return FieldConverter("int64", text_of, "io.debezium.time.MicroDuration")
 
@@ -246,10 +245,6 @@ def _check_finite(texts: Texts, stored: Values, column: Column) -> None:
         )
 
 
-def _numbers(numbers: NDArray[np.integer]) -> Texts:
-    return Texts.of_arrow(numbers_to_arrow(numbers).cast(pa.large_string()))
-
-
 def _long(numbers: NDArray[np.float64]) -> NDArray[np.int64]:
     """As Java casts them: what does not fit becomes the nearest that does."""
     fits = np.abs(numbers) < 2.0**63
@@ -260,7 +255,7 @@ def _long(numbers: NDArray[np.float64]) -> NDArray[np.int64]:
 def _hundredths(cents: NDArray[np.int64]) -> Texts:
     """With a point before the last two digits."""
     size = np.abs(cents).astype(np.uint64)
-    rest = pc.utf8_lpad(_numbers(size % np.uint64(100)).to_arrow(), 2, "0")
+    rest = pc.utf8_lpad(Texts.of_numbers(size % np.uint64(100)).to_arrow(), 2, "0")
     sign = Texts.of_choices(("", "-"), (cents < 0).astype(np.int64), np.ones(len(cents), np.bool_))
     return Texts.joined(sign, size // np.uint64(100), ".", Texts.of_arrow(rest), rows=len(cents))
 

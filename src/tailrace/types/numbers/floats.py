@@ -23,7 +23,7 @@ from tailrace.types.codec import ArrowStyle, primitive_array, syntax_error
 from tailrace.types.codec.ascii import MINUS, NINE, PLUS, POINT, ZERO
 from tailrace.types.numbers.digits import INFINITY, MINUS_INFINITY, NAN, put_not_finite, put_padded
 from tailrace.types.style import TextStyle
-from tailrace.types.values import Mask, Texts, Values, as_writable, binary_buffers, numbers_to_arrow
+from tailrace.types.values import Mask, Texts, Values, as_writable
 
 DIGITS4, DIGITS8 = 6, 15
 """FLT_DIG and DBL_DIG: digits that any decimal keeps, and the exponent from which on a number is not positional."""
@@ -164,16 +164,15 @@ def print_floats(numbers: NDArray, valid: Mask, style: TextStyle) -> Texts:
     hidden = np.uint64(1) << np.uint64(23 if single else 52)
     mantissas = (bits & (hidden - np.uint64(1))) | hidden
     valid = as_writable(valid)
-    printed = numbers_to_arrow(numbers).cast(pa.large_string())
-    starts, data = binary_buffers(printed)
-    offsets, out, half_way = _lay_out(as_writable(starts), as_writable(data), valid, mantissas, threshold)
+    printed = Texts.of_numbers(numbers)
+    offsets, out, half_way = _lay_out(as_writable(printed.offsets), as_writable(printed.data), valid, mantissas, threshold)
     if half_way.any():
-        again = [_search_digits(float(numbers[row]), int(mantissas[row])) for row in np.flatnonzero(half_way).tolist()]
-        from pyarrow.compute import replace_with_mask  # noqa: PLC0415 - it takes a tenth of a second, and is rarely wanted
-
-        printed = replace_with_mask(printed, pa.array(half_way), pa.array(again, pa.large_string()))
-        starts, data = binary_buffers(printed)
-        offsets, out, _ = _lay_out(as_writable(starts), as_writable(data), valid, mantissas[:0], threshold)
+        rows = np.flatnonzero(half_way)
+        again = Texts.of([_search_digits(float(numbers[row]), int(mantissas[row])) for row in rows.tolist()])
+        places = np.arange(len(numbers))
+        places[rows] = len(numbers) + np.arange(len(rows))
+        printed = Texts.concatenated([printed, again], len(printed.data) + len(again.data)).take(places)
+        offsets, out, _ = _lay_out(printed.offsets, printed.data, valid, mantissas[:0], threshold)
     return Texts(offsets, out)
 
 
