@@ -11,9 +11,9 @@ from deltalake import DeltaTable
 from support.servers import Server
 from tailrace.errors import MissingHistory, UsageError
 from tailrace.lake.changelog import append_changes
+from tailrace.lake.delta_table import tables_in
 from tailrace.lake.mirror import mirror
 from tailrace.lake.reading import read_table
-from tailrace.lake.table_version import tables_in
 from tailrace.lake.targets import TroubleWarning
 from tailrace.pipeline import open_feed, open_pipeline
 

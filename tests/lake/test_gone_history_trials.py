@@ -16,9 +16,9 @@ from deltalake import DeltaTable
 from support.put_back import copied, put_back
 from support.servers import Server
 from tailrace.lake.changelog import append_changes
+from tailrace.lake.delta_table import tables_in
 from tailrace.lake.mirror import mirror
 from tailrace.lake.reading import read_table
-from tailrace.lake.table_version import tables_in
 from tailrace.lake.targets import TroubleWarning
 from tailrace.pipeline import open_feed
 

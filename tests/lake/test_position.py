@@ -16,10 +16,10 @@ from tailrace.errors import MissingHistory
 from tailrace.feed import FeedSpan
 from tailrace.lake import position as positions
 from tailrace.lake.changelog import append_changes
+from tailrace.lake.delta_table import TableVersion, find
 from tailrace.lake.mirror import mirror
 from tailrace.lake.position import TableIdentity, TablePosition, position_of
 from tailrace.lake.reading import read_table
-from tailrace.lake.table_version import TableVersion
 from tailrace.lake.targets import TroubleWarning
 from tailrace.model import Lsn, Relation
 from tailrace.pipeline import open_pipeline
@@ -45,9 +45,9 @@ def test_a_table_that_was_made_before(tmp_path):
     expected = TablePosition(
         Lsn(4096), 16384, "public", "t", ((1, "id", "int32"),), frozenset({"id"}), {"numeric": "text"}, timeline=1
     )
-    assert position_of(table, SPAN) == expected
+    assert position_of(find(tmp_path), SPAN) == expected
     table.alter.set_table_properties({"tailrace": json.dumps({**SAID, "oid": 1})}, raise_if_not_exists=False)
-    assert position_of(DeltaTable(tmp_path), SPAN) == expected  # no commit has said that this is what it is
+    assert position_of(find(tmp_path), SPAN) == expected  # no commit has said that this is what it is
 
 
 @pytest.mark.parametrize("crcs", [(0, 1), (2**32 - 1, 2**32 - 1), (2**31, 2**31), (5, 2**31 - 1)])
@@ -58,12 +58,12 @@ def test_what_stood_there_is_kept(tmp_path, crcs, since, last):
     fingerprint = LogFingerprint(upto, Lsn(last), crcs[0], Lsn(since), crcs[1])
     relation = Relation(16384, "public", "t", "r", "p", "d", 0, ())
     identity = TableIdentity(replace(SPAN, stop=upto), relation, fingerprint=fingerprint)
-    DeltaTable.create(tmp_path, pa.schema([("id", pa.int32())]), commit_properties=identity.properties("mark"))
-    assert position_of(DeltaTable(tmp_path), SPAN).fingerprint == fingerprint
+    DeltaTable.create(tmp_path, pa.schema([("id", pa.int32())]), commit_properties=identity.note("mark").properties)
+    assert position_of(find(tmp_path), SPAN).fingerprint == fingerprint
     write_deltalake(tmp_path, pa.table({"id": pa.array([1], pa.int32())}), mode="append")
     DeltaTable(tmp_path).create_checkpoint()
     (tmp_path / "_delta_log" / f"{0:020}.json").unlink()
-    table = DeltaTable(tmp_path)
+    table = find(tmp_path)
     app_id = f"tailrace/{SPAN.system}/{SPAN.timeline}"
     assert positions._fingerprint_of(table, app_id, upto) == fingerprint
 
@@ -75,8 +75,9 @@ def test_what_no_longer_says_what_it_is(tmp_path):
     table = DeltaTable(tmp_path)
     assert table.transaction_version("tailrace/7300000000000000001/1") == 4096
     with pytest.raises(MissingHistory, match="nothing in it says any more which table it is"):
-        position_of(table, SPAN)
-    assert position_of(DeltaTable.create(tmp_path / "other", table.schema()), SPAN) is None
+        position_of(find(tmp_path), SPAN)
+    DeltaTable.create(tmp_path / "other", table.schema())
+    assert position_of(find(tmp_path / "other"), SPAN) is None
 
 
 def _maintained(folder):
@@ -119,7 +120,7 @@ def test_maintained_by_others(tmp_path, monkeypatch, write, killed):
         (done,) = write(open_pipeline(server.data_dir, "postgres"), tmp_path)
         assert done.trouble is None
         monkeypatch.setattr(positions, "_said_of", _dies)  # not needed
-        assert position_of(DeltaTable(folder), open_pipeline(server.data_dir, "postgres").span).lsn > 0
+        assert position_of(find(folder), open_pipeline(server.data_dir, "postgres").span).lsn > 0
     rows = read_table(folder)
     extra = 1 if killed else 0
     assert len(rows) == (4 + extra if write is mirror else 7 + extra)

@@ -13,10 +13,10 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 from support.servers import Server
 from tailrace.lake.changelog import append_changes
+from tailrace.lake.delta_table import find
 from tailrace.lake.mirror import mirror
 from tailrace.lake.reading import dataset_of, read_table
-from tailrace.lake.statistics import files_that_are_wrong, put_right, table_settings, writer_settings
-from tailrace.lake.table_version import find
+from tailrace.lake.statistics import files_that_are_wrong, table_settings, writer_settings
 from tailrace.pipeline import open_pipeline
 
 BIG = [Decimal("1234567890123456.78"), Decimal("9" * 35 + ".99"), Decimal("-" + "9" * 16 + ".01")]
@@ -92,13 +92,14 @@ def test_what_was_wrong_is_put_right(tmp_path, checkpointed):
         DeltaTable(tmp_path).create_checkpoint()
         for number in range(2):
             (tmp_path / "_delta_log" / f"{number:020}.json").unlink()
-    found, table = find(tmp_path)
+    opened = find(tmp_path)
+    found, table = opened.found, opened.handle
     before = read_table(tmp_path).sort_by("id")
     wrong = table.to_pyarrow_dataset().to_table(filter=pc.field("n") == pa.scalar(BIG[1], pa.decimal128(38, 2)))
     assert wrong.num_rows < 3
-    right = put_right(found, "t", files_that_are_wrong(table))
+    right = found.put_right("t", opened.wrong_files())
     assert right.version == found.version + 2
-    assert files_that_are_wrong(right.open()) == []
+    assert right.open().wrong_files() == []
     table = DeltaTable(tmp_path)
     assert table.version() == right.version
     assert len(table.file_uris()) == 3
@@ -175,9 +176,9 @@ def _trial(folder, seed):
             DeltaTable(folder).optimize.compact()
         if chance.random() < 0.2:
             DeltaTable(folder).create_checkpoint()
-    found, table = find(folder)
-    if wrong := files_that_are_wrong(table):
-        put_right(found, "t", wrong)
+    table = find(folder)
+    if wrong := table.wrong_files():
+        table.found.put_right("t", wrong)
     else:
         DeltaTable(folder).alter.set_table_properties({"delta.appendOnly": "false", **table_settings(schema)})
     table = DeltaTable(folder)

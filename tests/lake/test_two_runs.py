@@ -22,8 +22,8 @@ from support import lake_writers
 from support.lake_writers import FOREIGN, act, open_feeds, overwrite, write
 from support.servers import Server
 from tailrace.errors import Overtaken
+from tailrace.lake.delta_table import commit_properties, find
 from tailrace.lake.reading import read_table
-from tailrace.lake.table_version import commit_properties, find
 from tailrace.model import Lsn
 
 pytestmark = pytest.mark.postgres
@@ -203,20 +203,20 @@ def test_a_folder_that_was_renamed_is_not_made_again(tmp_path):
     """By another run, where nothing keeps runs apart. What was committed to is the table, or nothing is."""
     old, new, rows = tmp_path / "old", tmp_path / "new", pa.table({"a": [1]})
     write_deltalake(old, rows)
-    found, table = find(old)
+    table = find(old)
     with pytest.raises(Overtaken, match="is not in its folder any more"):
-        _append_renamed(found, table, rows, new)
+        _append_renamed(table, rows, new)
     assert [path.name for path in tmp_path.iterdir()] == ["new"]
     write_deltalake(old, rows)  # another table has the name, and as many versions
-    with pytest.raises(Overtaken, match="is not in its folder any more"), found.next_version("t"):
+    with pytest.raises(Overtaken, match="is not in its folder any more"), table.found.next_version("t"):
         raise AssertionError("it is not written to")
     assert DeltaTable(new).version() == DeltaTable(old).version() == 0
 
 
-def _append_renamed(found, table, rows, new):
-    with found.next_version("t") as mark:
-        found.path.rename(new)
-        write_deltalake(table, rows, mode="append", commit_properties=commit_properties(mark))
+def _append_renamed(table, rows, new):
+    with table.found.next_version("t") as mark:
+        table.found.path.rename(new)
+        write_deltalake(table.handle, rows, mode="append", commit_properties=commit_properties(mark))
 
 
 def test_whose_compaction_comes_late(tmp_path):
@@ -234,7 +234,7 @@ def test_all_commits_are_bound():
     """To one version: their properties are made in one place."""
     package = Path(tailrace.__file__).parent
     makers = {path.name for path in package.rglob("*.py") if "CommitProperties(" in path.read_text()}
-    assert makers == {"table_version.py"}
+    assert makers == {"delta_table.py"}
     assert commit_properties("mark").max_commit_retries == 0
     for path in (package / "lake").glob("*.py"):
         for call in ast.walk(ast.parse(path.read_text())):

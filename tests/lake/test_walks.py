@@ -18,11 +18,11 @@ from support.walks import Walk
 from tailrace.catalog.names.qualified_names import write_table_name
 from tailrace.decode import decode
 from tailrace.lake.changelog import append_changes
+from tailrace.lake.delta_table import find, tables_in
 from tailrace.lake.folders import folder_name
 from tailrace.lake.mirror import mirror
 from tailrace.lake.position import position_of
 from tailrace.lake.reading import dataset_of
-from tailrace.lake.table_version import tables_in
 from tailrace.lake.targets import TroubleWarning
 from tailrace.model import FIRST_NORMAL_OID
 from tailrace.pipeline import Scanning, open_feed, open_pipeline
@@ -175,7 +175,7 @@ def _note_changes(told, pipeline, since):
 
 def _check_log(work, log, span, told, styles):
     """The places of all changes, as they were told and as they lie in the logs; of how many tables."""
-    lies = {position_of(DeltaTable(path), span).oid: path for path in tables_in(log.folder)}
+    lies = {position_of(find(path), span).oid: path for path in tables_in(log.folder)}
     sound = [table for table in [*work.live, *work.gone] if told.get(table.oid) and not _may_fail(table, styles, of_log=True)]
     for table in sound:
         assert log.rows(lies[table.oid]) == sorted(told[table.oid]), table

@@ -5,15 +5,14 @@ from __future__ import annotations
 import warnings
 
 import pytest
-from deltalake import DeltaTable
 
 from support.servers import Server
 from tailrace.lake import mirror as mirroring
 from tailrace.lake.changelog import append_changes
+from tailrace.lake.delta_table import find, tables_in
 from tailrace.lake.mirror import mirror
 from tailrace.lake.position import position_of
 from tailrace.lake.reading import read_table
-from tailrace.lake.table_version import tables_in
 from tailrace.lake.targets import TroubleWarning
 from tailrace.pipeline import Scanning, open_feed, open_pipeline
 from tailrace.window import WindowSize
@@ -78,7 +77,7 @@ def _made(write, feed, folder):
     tables = {}
     for path in tables_in(folder):
         rows = read_table(path)
-        tables[path.name] = rows.schema, position_of(DeltaTable(path), feed.span), sorted(map(repr, rows.to_pylist()))
+        tables[path.name] = rows.schema, position_of(find(path), feed.span), sorted(map(repr, rows.to_pylist()))
     return said, tables
 
 
@@ -109,7 +108,7 @@ def test_a_mirror_goes_on_where_it_was_cut_short(server, tmp_path, monkeypatch):
         mirror(feed, tmp_path, ["public.steady"])
     monkeypatch.undo()
     folder = tmp_path / "public.steady"
-    reached = position_of(DeltaTable(folder), feed.span).lsn
+    reached = position_of(find(folder), feed.span).lsn
     assert feed.span.start < reached < feed.span.stop
     (done,) = mirror(feed, tmp_path, ["public.steady"])
     whole = mirror(open_pipeline(server.data_dir, "postgres"), tmp_path / "whole", ["public.steady"])

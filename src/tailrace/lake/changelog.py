@@ -7,26 +7,19 @@ changes nothing.
 
 from __future__ import annotations
 
-import json
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
-from deltalake import DeltaTable, write_deltalake
-from deltalake.transaction import AddAction
 
 from tailrace.changes import change_schema, widened
 from tailrace.errors import TailraceError, UsageError
 from tailrace.feed import Feed, FeedSpan
+from tailrace.lake.delta_table import OpenTable, new_file
 from tailrace.lake.position import TableIdentity, remember
-from tailrace.lake.reading import rows_of
 from tailrace.lake.run_lock import one_run
-from tailrace.lake.staging import FileWritten, Progress, Staged, WantedTable, counting, stage_changes, staging
-from tailrace.lake.statistics import LOG_SETTINGS, log_writer_settings
-from tailrace.lake.table_version import TableVersion, schema_of
+from tailrace.lake.staging import Progress, Staged, WantedTable, counting, stage_changes, staging
 from tailrace.lake.targets import TableErrors, TargetTable, find_targets, withdraw_doubles
 from tailrace.model import Lsn, Relation
 from tailrace.types.registry import ArrowStyle
@@ -88,28 +81,30 @@ def _with_errors(errors: TableErrors) -> list[Appended]:
 def _append(target: TargetTable, staged: Staged, folder: Path) -> Appended:
     """Make the files part of their table, with the position, in one commit."""
     name, identity = target.name, _identity(target, target.span, target.dropped)
-    found, table = _in_columns(target, change_schema(target.relation, style=target.style))
+    table = _in_columns(target, change_schema(target.relation, style=target.style))
+    found = table.found
     with found.next_version(name) as mark:
         moved, actions = [], []
         try:
             for file in staged.files:
                 moved.append((folder / file.path).rename(target.path / Path(file.path).name))
-                actions.append(_add_action(file))
-            table.create_write_transaction(actions, "append", table.schema(), commit_properties=identity.properties(mark))
+                actions.append(new_file(moved[-1].name, file.size, file.rows, file.first_commit, file.last_commit))
+            table.add_files(actions, identity.note(mark))
         except BaseException:
             if not found.is_followed_by(mark):
                 for path in moved:
                     path.unlink(missing_ok=True)
             raise
-    remember(found.next(), name, identity, target.position, LOG_SETTINGS)
+    remember(found.next(), name, identity, target.position)
     return Appended(name, target.path, sum(file.rows for file in staged.files), len(actions), target.dropped)
 
 
 def _identity(target: TargetTable, span: FeedSpan, dropped: Lsn | None) -> TableIdentity:
-    return TableIdentity(span, target.relation, target.style, dropped=dropped, fingerprint=target.fingerprint_before(span.stop))
+    fingerprint = target.fingerprint_before(span.stop)
+    return TableIdentity(span, target.relation, target.style, None, dropped, fingerprint)
 
 
-def _in_columns(target: TargetTable, schema: pa.Schema) -> tuple[TableVersion, DeltaTable]:
+def _in_columns(target: TargetTable, schema: pa.Schema) -> OpenTable:
     """The table with all columns of `schema`, beside those that it has. Raises UsageError where a column is of a type that does
     not become the other; where it does, as an integer that has grown, all rows are written anew."""
     found, position = target.found, target.position
@@ -117,26 +112,21 @@ def _in_columns(target: TargetTable, schema: pa.Schema) -> tuple[TableVersion, D
     identity = _identity(target, stands, None)
     if position is None:
         with found.next_version(target.name) as mark:
-            properties, settings = identity.properties(mark), dict(LOG_SETTINGS)
-            found.begin()
-            DeltaTable.create(
-                target.path, schema, name=str(target.relation), configuration=settings, commit_properties=properties
-            )
-        return found.next(), found.next().open()
+            found.make_table(str(target.relation), schema, identity.note(mark))
+        return found.next().open()
     table = found.open()
-    there = schema_of(table)
+    there = table.schema
     wanted = pa.schema([_joined(there.field(field.name), field, target.name) for field in schema])
     if wanted == there:
-        return found, table
+        return table
     with found.next_version(target.name) as mark:
-        how: dict[str, Any] = {"commit_properties": identity.properties(mark), "writer_properties": log_writer_settings()}
         if _adds_only(there, wanted):
-            write_deltalake(table, wanted.empty_table(), mode="append", schema_mode="merge", **how)
+            table.append_rows(wanted.empty_table(), identity.note(mark), new_columns=True)
         else:
-            rows = rows_of(table, target.path)
+            rows = table.rows()
             rows = pa.table([_in_type(rows[field.name], field.type, target.relation) for field in wanted], schema=wanted)
-            write_deltalake(table, rows, mode="overwrite", schema_mode="overwrite", **how)
-    return found.next(), found.next().open()
+            table.replace_rows(rows, identity.note(mark), new_columns=True)
+    return found.next().open()
 
 
 def _joined(there: pa.Field, new: pa.Field, table: str) -> pa.Field:
@@ -176,13 +166,3 @@ def _in_type(column: pa.ChunkedArray, wanted: pa.DataType, relation: Relation) -
         else:
             parts.append(pa.nulls(len(rows), field.type))
     return pa.chunked_array([pa.StructArray.from_arrays(parts, fields=list(wanted), mask=rows.is_null())])
-
-
-def _add_action(file: FileWritten) -> AddAction:
-    statistics = {
-        "numRecords": file.rows,
-        "minValues": {"commit_lsn": file.first_commit},
-        "maxValues": {"commit_lsn": file.last_commit},
-        "nullCount": {"commit_lsn": 0},
-    }
-    return AddAction(Path(file.path).name, file.size, {}, int(time.time() * 1000), True, json.dumps(statistics))

@@ -13,29 +13,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from deltalake import DeltaTable, write_deltalake
 
 from tailrace.apply.net import NetChange, OrderKey, check_identity, net_change
 from tailrace.apply.tables import applied, filled
 from tailrace.changes import change_schema, missing_value, row_schema, widened
 from tailrace.errors import TailraceError
 from tailrace.feed import Feed
+from tailrace.lake.delta_table import CommitNote, OpenTable, TableVersion, can_merge
 from tailrace.lake.position import TableIdentity, TablePosition, columns_of, position_of, remember
-from tailrace.lake.reading import dataset_of, rows_of
 from tailrace.lake.run_lock import one_run
 from tailrace.lake.staging import FileWritten, Progress, Run, WantedTable, counting, runs_of, stage_changes, staging
-from tailrace.lake.statistics import columns_beyond_statistics, table_settings, unbounded_values, writer_settings
-from tailrace.lake.table_version import TableVersion
+from tailrace.lake.statistics import columns_beyond_statistics, unbounded_values
 from tailrace.lake.targets import TableErrors, TargetTable, find_targets, withdraw_doubles
 from tailrace.model import Lsn, Relation
 from tailrace.types.registry import ArrowStyle
 
-_DELETED = "__tailrace_deleted"
 _ANEW = "The table was made in other types, up to {}. Remove its folder, and give the WAL from where its rows begin."
 
 
@@ -145,42 +141,33 @@ def _commit(target: TargetTable, changes: pa.Table, replaced: Sequence[OrderKey]
     unbounded = columns_beyond_statistics(net.upserts) | (target.position.unbounded if target.position else frozenset())
     fingerprint = target.fingerprint_before(target.span.stop)
     identity = TableIdentity(target.span, relation, style, unbounded, target.dropped, fingerprint)
-    settings = table_settings(schema, unbounded)
     with found.next_version(target.name) as mark:
-        properties = identity.properties(mark)
-        how = {"commit_properties": properties, "writer_properties": writer_settings(schema, unbounded)}
         if target.position is None:
-            rows = applied(net, schema.empty_table())
-            found.begin()
-            write_deltalake(target.path, rows, mode="error", name=str(relation), configuration=settings, **how)
+            found.make_table(str(relation), schema, identity.note(mark), applied(net, schema.empty_table()))
         else:
-            _write(target, target.position, found.open(), net, how)
-    found = remember(found.next(), target.name, identity, target.position, settings)
+            _write(target, target.position, found.open(), net, identity.note(mark))
+    found = remember(found.next(), target.name, identity, target.position)
     done = Mirrored(target.name, target.path, len(changes), len(net.upserts), len(net.deletes), beyond, target.dropped)
     return done, found
 
 
-def _write(target: TargetTable, position: TablePosition, table: DeltaTable, net: NetChange, how: dict[str, Any]) -> None:
+def _write(target: TargetTable, position: TablePosition, table: OpenTable, net: NetChange, note: CommitNote) -> None:
     """The change of a table that is there, in the way that suits it."""
     relation, style = target.relation, target.style
     schema = row_schema(relation, style)
     if position.columns != columns_of(relation, style):
-        before = schema.empty_table() if net.truncated else _conformed(rows_of(table, target.path), position, relation, style)
-        write_deltalake(table, applied(net, before), mode="overwrite", schema_mode="overwrite", **how)
-    elif net.truncated or (len(net.deletes) and not net.key) or (not net.is_empty and _beyond_merge(schema)):
-        before = schema.empty_table() if net.truncated else rows_of(table, target.path).cast(schema)
-        write_deltalake(table, applied(net, before), mode="overwrite", **how)
+        before = schema.empty_table() if net.truncated else _conformed(table.rows(), position, relation, style)
+        table.replace_rows(applied(net, before), note, new_columns=True)
+    elif net.truncated or (len(net.deletes) and not net.key) or (not net.is_empty and not can_merge(schema)):
+        before = schema.empty_table() if net.truncated else table.rows().cast(schema)
+        table.replace_rows(applied(net, before), note)
     elif net.key and not net.is_empty:
-        _merge(table, _with_fills(net, table, target.path), how)
+        net = _with_fills(net, table)
+        table.merge_rows(net.upserts, net.deletes, net.key, note)
     elif not net.is_empty:
-        write_deltalake(table, net.upserts, mode="append", **how)
+        table.append_rows(net.upserts, note)
     else:
-        table.create_write_transaction([], "append", table.schema(), commit_properties=how["commit_properties"])
-
-
-def _beyond_merge(schema: pa.Schema) -> bool:
-    """delta-rs (1.6) takes a backtick in a column's name for a quote when it merges."""
-    return any("`" in name for name in schema.names)
+        table.add_files([], note)
 
 
 def _conformed(rows: pa.Table, position: TablePosition, relation: Relation, style: ArrowStyle) -> pa.Table:
@@ -201,38 +188,12 @@ def _conformed(rows: pa.Table, position: TablePosition, relation: Relation, styl
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def _with_fills(net: NetChange, table: DeltaTable, folder: Path) -> NetChange:
+def _with_fills(net: NetChange, table: OpenTable) -> NetChange:
     """Read what the table alone knows: only the rows and columns asked for."""
     if not net.fills:
         return net
     wanted = [pc.field(net.key[0]).isin(fill.keys[net.key[0]].combine_chunks()) for fill in net.fills]
     columns = list(dict.fromkeys([*net.key, *(fill.column for fill in net.fills)]))
-    there = dataset_of(table, folder).to_table(columns=columns, filter=reduce(lambda one, other: one | other, wanted))
+    there = table.dataset().to_table(columns=columns, filter=reduce(lambda one, other: one | other, wanted))
     types = {wanted.name: wanted.type for wanted in net.upserts.schema}
     return filled(net, there.cast(pa.schema([(name, types[name]) for name in columns])))
-
-
-def _merge(table: DeltaTable, net: NetChange, how: dict[str, Any]) -> None:
-    """Rows to be there and keys to go, in one MERGE."""
-    gone = pa.table(
-        {
-            wanted.name: net.deletes[wanted.name] if wanted.name in net.key else pa.nulls(len(net.deletes), wanted.type)
-            for wanted in net.upserts.schema
-        }
-    )
-    parts = [
-        part.append_column(_DELETED, pa.array([flag] * len(part), pa.bool_()))
-        for part, flag in ((net.upserts, False), (gone, True))
-    ]
-    equal = " AND ".join(f"t.{_quoted(name)} = s.{_quoted(name)}" for name in net.key)
-    (
-        table.merge(pa.concat_tables(parts), equal, source_alias="s", target_alias="t", **how)
-        .when_matched_delete(f"s.{_DELETED}")
-        .when_matched_update_all(predicate=f"NOT s.{_DELETED}", except_cols=[_DELETED])
-        .when_not_matched_insert_all(predicate=f"NOT s.{_DELETED}", except_cols=[_DELETED])
-        .execute()
-    )
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

@@ -17,16 +17,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from typing import Any
 from zlib import crc32
-
-from deltalake import CommitProperties, DeltaTable, Transaction
 
 from tailrace.changes import DEFAULT, row_schema
 from tailrace.errors import MissingHistory, Overtaken, TailraceError, UsageError
 from tailrace.feed import FeedSpan
-from tailrace.lake.table_version import METADATA, TableVersion, commit_properties
+from tailrace.lake.delta_table import METADATA, CommitNote, OpenTable, TableVersion
 from tailrace.model import PAGE_SIZE, Lsn, Relation
 from tailrace.types.registry import ArrowStyle
 from tailrace.wal.log_fingerprint import Difference, Kind, LogFingerprint
@@ -35,8 +32,6 @@ CONFIGURATION = "tailrace"
 _TABLE, _FINGERPRINT, _CHECKSUMS = "/table", "/stood", "/stood/checksums"
 STYLES = ("numeric", "arrays", "times")
 """Settings of ArrowStyle that a table is written with, and keeps."""
-_RECENT = 20
-"""Commits that are looked through before all are: others may compact a table, but seldom more often than it changes."""
 
 
 _HINT = (
@@ -83,7 +78,8 @@ class TableIdentity:
     span: FeedSpan
     relation: Relation
     style: ArrowStyle = DEFAULT
-    unbounded: frozenset[str] = frozenset()
+    unbounded: frozenset[str] | None = frozenset()
+    """None: a table of changes."""
     dropped: Lsn | None = None
     fingerprint: LogFingerprint | None = None
     """What stands before `span.stop`. It changes with each commit, and is none of what the configuration says."""
@@ -100,18 +96,18 @@ class TableIdentity:
             "system": str(span.system), "timeline": span.timeline, "database": span.database,
             "publications": list(span.publications), "oid": relation.oid, "schema": relation.schema, "table": relation.name,
             "columns": columns_of(relation, self.style),
-            "unbounded": sorted(self.unbounded), "style": {name: getattr(self.style, name) for name in STYLES},
+            "unbounded": sorted(self.unbounded or ()), "style": {name: getattr(self.style, name) for name in STYLES},
             "dropped": str(self.dropped) if self.dropped is not None else None,
         }  # fmt: skip
 
-    def properties(self, mark: str) -> CommitProperties:
+    def note(self, mark: str) -> CommitNote:
         """What makes a commit say: now at `span.stop`."""
         span = self.span
         said = {**self._said, "from": str(span.start), "to": str(span.stop)}
         numbers = {"": int(span.stop), _TABLE: crc32(self.text.encode()), **_numbers_of(self.fingerprint)}
         app_id = _app_id(span.system, span.timeline)
-        transactions = [Transaction(app_id + what, number) for what, number in numbers.items()]
-        return commit_properties(mark, {METADATA: json.dumps(said)}, transactions)
+        by_name = {app_id + what: number for what, number in numbers.items()}
+        return CommitNote(mark, {METADATA: json.dumps(said)}, by_name, self.unbounded)
 
 
 def _numbers_of(fingerprint: LogFingerprint | None) -> dict[str, int]:
@@ -126,42 +122,40 @@ def _numbers_of(fingerprint: LogFingerprint | None) -> dict[str, int]:
     }
 
 
-def _fingerprint_of(table: DeltaTable, app_id: str, upto: Lsn) -> LogFingerprint | None:
-    packed, both = table.transaction_version(app_id + _FINGERPRINT), table.transaction_version(app_id + _CHECKSUMS)
+def _fingerprint_of(table: OpenTable, app_id: str, upto: Lsn) -> LogFingerprint | None:
+    packed, both = table.number(app_id + _FINGERPRINT), table.number(app_id + _CHECKSUMS)
     if not packed or both is None:
         return None
     since = (upto // PAGE_SIZE - (packed & 0xFFFF_FFFF)) * PAGE_SIZE
     return LogFingerprint(upto, Lsn(upto - (packed >> 32)), both & 0xFFFF_FFFF, Lsn(since), both >> 32 & 0xFFFF_FFFF)
 
 
-def remember(
-    table: TableVersion, name: str, identity: TableIdentity, before: TablePosition | None, settings: Mapping[str, str]
-) -> TableVersion:
-    """Put `identity` into the table's configuration, and `settings` of Delta's, if it was not `before`. Where somebody else
-    commits first, the next run does it."""
+def remember(table: TableVersion, name: str, identity: TableIdentity, before: TablePosition | None) -> TableVersion:
+    """Put `identity` into the table's configuration, if it was not `before`. Where somebody else commits first, the next run does
+    it."""
     if before is not None and before.kept == identity.text:
         return table
     try:
-        return table.with_settings(name, {CONFIGURATION: identity.text, **settings})
+        return table.with_settings(name, {CONFIGURATION: identity.text}, identity.unbounded)
     except Overtaken:
         return table
 
 
-def position_of(table: DeltaTable, span: FeedSpan) -> TablePosition | None:
+def position_of(table: OpenTable, span: FeedSpan) -> TablePosition | None:
     """Where `table` is on the line of `span`, maybe on an earlier timeline; None if it was not written from there, or of other
     publications. Raises MissingHistory if it was, and no longer says what it is, and UsageError if it follows a later timeline by
     now."""
-    kept = table.metadata().configuration.get(CONFIGURATION, "")
+    kept = table.setting(CONFIGURATION)
     timeline, app_id = span.timeline, _app_id(span.system, span.timeline)
-    lsn = table.transaction_version(app_id)
+    lsn = table.number(app_id)
     if lsn is None and kept:
         said = json.loads(kept)
         if said["system"] == str(span.system) and said["timeline"] < span.timeline:
             timeline, app_id = said["timeline"], _app_id(span.system, said["timeline"])
-            lsn = table.transaction_version(app_id)
+            lsn = table.number(app_id)
     if lsn is None:
         return None
-    is_kept = kept and table.transaction_version(app_id + _TABLE) == crc32(kept.encode())
+    is_kept = kept and table.number(app_id + _TABLE) == crc32(kept.encode())
     said = json.loads(kept) if is_kept else _said_of(table)
     if said["database"] != span.database or set(said.get("publications", ())) != set(span.publications):
         return None
@@ -178,12 +172,10 @@ def position_of(table: DeltaTable, span: FeedSpan) -> TablePosition | None:
     )  # fmt: skip
 
 
-def _said_of(table: DeltaTable) -> dict[str, Any]:
+def _said_of(table: OpenTable) -> dict[str, Any]:
     """The metadata of the last commit of ours."""
-    for commit in chain(table.history(_RECENT), table.history()):
-        if METADATA in commit:
-            said: dict[str, Any] = json.loads(commit[METADATA])
-            return said
+    if (said := table.said()) is not None:
+        return said
     raise MissingHistory(
         "the table has a position, and nothing in it says any more which table it is",
         hint="Its log was cleaned up before a run of this version has seen it. Move its folder away, and make the table anew.",

@@ -1,7 +1,7 @@
 """One run writes to a directory at a time, where its file system has locks: the next one waits, and finds done what was done.
 
 That saves work, and folders from being renamed under somebody who writes. What keeps tables right is not the lock but how they
-are committed to (`lake/table_version.py`): without it, of two runs that meet in a table one is told so.
+are committed to (`lake/delta_table.py`): without it, of two runs that meet in a table one is told so.
 """
 
 from __future__ import annotations

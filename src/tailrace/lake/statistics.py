@@ -8,14 +8,15 @@ values are stored as they are.
 
 Such columns get no statistics: not from us (`writer_settings`), nor from those who compact the table (`table_settings`, which
 writers keep to, and by which readers know that there are none: without, delta-rs tells Arrow that no row is equal to anything).
-What is wrong in a table already is put right (`put_right`): the same files are added once more, with what is true of them, as the
+What is wrong in a table already is put right (`without_statistics`): the same files are added once more, with what is true of them, as the
 protocol has it for statistics that are computed anew.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -25,10 +26,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import ColumnProperties, DeltaTable, WriterProperties
+from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction
 
 from tailrace.errors import UsageError
-from tailrace.lake.table_version import TableVersion, commit_properties, files_of, schema_of
 from tailrace.types.times.calendar import PYTHON_DATES, USECS_PER_DAY
 
 MOST_DIGITS = 15
@@ -43,6 +44,30 @@ _NONE = ColumnProperties(statistics_enabled="NONE")
 _SIDES = ("minValues", "maxValues", "nullCount")
 Column = tuple[str, ...]
 """A column by the names that lead to it."""
+
+
+@contextmanager
+def delta_errors() -> Iterator[None]:
+    """What delta-rs raises inside is a DeltaError, also what has no class of its own there: an error of Arrow's comes through
+    pyo3-arrow as a bare Exception."""
+    try:
+        yield
+    except Exception as error:
+        if type(error) is Exception:
+            raise DeltaError(str(error)) from error
+        raise
+
+
+def schema_of(table: DeltaTable) -> pa.Schema:
+    """The columns of a table as an Arrow schema."""
+    with delta_errors():
+        return pa.schema(table.schema().to_arrow())
+
+
+def files_of(table: DeltaTable) -> pa.Table:
+    """Its files as the log has them: path, size_bytes, modification_time, statistics."""
+    with delta_errors():
+        return pa.table(table.get_add_actions())
 
 
 def wide_decimals(schema: pa.Schema) -> frozenset[str]:
@@ -80,21 +105,20 @@ def columns_beyond_statistics(rows: pa.Table) -> frozenset[str]:
     }
 
 
-def writer_settings(schema: pa.Schema, unbounded: frozenset[str] = frozenset()) -> WriterProperties | None:
-    """For who writes a table of these columns, those that are `unbounded` among them."""
+def writer_settings(schema: pa.Schema, unbounded: frozenset[str] | None = frozenset()) -> WriterProperties | None:
+    """For who writes a table of these columns, those that are `unbounded` among them. None: of a table of changes, whose columns lie
+    in structs; delta-rs takes no settings for those one by one."""
+    if unbounded is None:
+        commits = ColumnProperties(statistics_enabled="CHUNK")
+        return WriterProperties(default_column_properties=_NONE, column_properties={"commit_lsn": commits})
     without = wide_decimals(schema) | unbounded
     return WriterProperties(column_properties=dict.fromkeys(sorted(without), _NONE)) if without else None
 
 
-def log_writer_settings() -> WriterProperties:
-    """For who writes a table of changes, whose columns lie in structs: delta-rs takes no settings for those one by one."""
-    return WriterProperties(
-        default_column_properties=_NONE, column_properties={"commit_lsn": ColumnProperties(statistics_enabled="CHUNK")}
-    )
-
-
-def table_settings(schema: pa.Schema, unbounded: frozenset[str] = frozenset()) -> dict[str, str]:
+def table_settings(schema: pa.Schema, unbounded: frozenset[str] | None = frozenset()) -> dict[str, str]:
     """The same for whoever writes the table later, as properties of it. None where all columns may have statistics."""
+    if unbounded is None:
+        return dict(LOG_SETTINGS)
     without = wide_decimals(schema) | unbounded
     if not without:
         return {}
@@ -130,19 +154,13 @@ def _at(files: pa.Table, side: str, column: Column) -> pa.Array | None:
     return values
 
 
-def put_right(table: TableVersion, name: str, paths: Sequence[str], unbounded: frozenset[str] = frozenset()) -> TableVersion:
-    """The table without the statistics in these files that cannot be right, and with settings that keep them out. Raises
-    UsageError where they cannot be taken out, and what `TableVersion.next_version` does."""
-    handle = table.open()
-    schema = schema_of(handle)
-    wide = list(_wide_columns(schema))
-    settings = table_settings(schema, unbounded) if wide_decimals(schema) else LOG_SETTINGS
-    files = {file["path"]: file for file in files_of(handle).to_pylist()}
-    said = _added(table, set(paths))
-    actions = [_without(files[path], said.get(path), wide, name) for path in paths]
-    with table.next_version(name) as mark:
-        handle.create_write_transaction(actions, "append", handle.schema(), commit_properties=commit_properties(mark))
-    return table.next().with_settings(name, settings)
+def without_statistics(path: Path, version: int, table: DeltaTable, files: Sequence[str], name: str) -> list[AddAction]:
+    """These files of a version once more, without the statistics that cannot be right. Raises UsageError where they cannot be taken
+    out."""
+    wide = list(_wide_columns(schema_of(table)))
+    known = {file["path"]: file for file in files_of(table).to_pylist()}
+    said = _added(path, version, set(files))
+    return [_without(known[file], said.get(file), wide, name) for file in files]
 
 
 _PARSED = ("min", "max", "null_count")
@@ -157,13 +175,13 @@ def _wide_columns(fields: Iterable[pa.Field], above: Column = ()) -> Iterable[Co
             yield *above, field.name
 
 
-def _added(table: TableVersion, paths: set[str]) -> dict[str, dict[str, Any]]:
+def _added(folder: Path, version: int, paths: set[str]) -> dict[str, dict[str, Any]]:
     """By path, what the log says of files: its newest checkpoint, and the commits behind it."""
-    log = table.path / "_delta_log"
+    log = folder / "_delta_log"
     files = sorted([*log.glob("*.json"), *log.glob("*.checkpoint*.parquet")], key=_place)
     added: dict[str, dict[str, Any]] = {}
     for file in files:
-        if _place(file)[0] <= table.version:
+        if _place(file)[0] <= version:
             for add in _adds(file):
                 if unquote(add["path"]) in paths:
                     added[unquote(add["path"])] = add

@@ -14,16 +14,12 @@ from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 
-import pyarrow as pa
-from deltalake.exceptions import DeltaError
-
 from tailrace.catalog.names.qualified_names import read_table_name, write_table_name
 from tailrace.errors import InsufficientLogging, MissingHistory, Overtaken, PeerError, TailraceError, UsageError
 from tailrace.feed import Feed, FeedSpan, FeedTable
+from tailrace.lake.delta_table import AGAIN, TABLE_ERRORS, TableError, TableVersion, find, is_begun, log_of, tables_in
 from tailrace.lake.folders import Claim, folders_for, is_filled, move
 from tailrace.lake.position import STYLES, TablePosition, check_reaches, history_error, position_of
-from tailrace.lake.statistics import files_that_are_wrong, put_right
-from tailrace.lake.table_version import AGAIN, TableVersion, find, is_begun, log_of, tables_in
 from tailrace.model import FIRST_NORMAL_OID, Lsn, Relation
 from tailrace.publications.subscription import only_columns
 from tailrace.types.quoting import quote_identifier
@@ -81,7 +77,7 @@ class TableErrors:
             yield
         except TailraceError as error:
             self.add(name, error, relation)
-        except (DeltaError, pa.ArrowException, OSError, ValueError) as error:
+        except TABLE_ERRORS as error:
             self.add(name, PeerError("could not read or write the Delta table", context=f"table {name}: {error}"))
 
     def warn(self) -> None:
@@ -168,8 +164,8 @@ def _tables_in_lake(feed: Feed, directory: Path, errors: TableErrors) -> dict[in
         for path in new:
             logs[path] = log_of(path)
             with errors.of(path.name):
-                table, handle = find(path)
-                position = position_of(handle, span)
+                table = find(path)
+                position = position_of(table, span)
                 if position is None:
                     continue
                 if position.oid in by_oid:
@@ -179,7 +175,7 @@ def _tables_in_lake(feed: Feed, directory: Path, errors: TableErrors) -> dict[in
                     )
                 name = write_table_name(position.schema, position.name)
                 seen = history_error(span, difference, position, name) if position.dropped is None else None
-                by_oid[position.oid] = _LakeTable(table, position, files_that_are_wrong(handle), seen)
+                by_oid[position.oid] = _LakeTable(table.found, position, table.wrong_files(), seen)
     moved = [path.name for path, log in logs.items() if log is None or log_of(path) != log]
     if moved:
         raise Overtaken(f'another run has moved what was in folder "{moved[0]}"', hint=AGAIN)
@@ -283,7 +279,7 @@ def _target(
     if table is not None:
         position, found = table.position, table.found.moved(folder)
         if table.wrong:
-            found = put_right(found, _name(each.relation), table.wrong, position.unbounded)
+            found = found.put_right(_name(each.relation), table.wrong, position.unbounded)
         if position.dropped is not None:
             if each.dropped is None and position.dropped < span.stop:
                 raise UsageError(
@@ -309,8 +305,8 @@ def _target(
 def _check_not_just_made(folder: Path, span: FeedSpan, name: str) -> None:
     """Raise Overtaken if the table was not in this folder when this run has looked."""
     try:
-        _, table = find(folder)
-    except DeltaError:
+        table = find(folder)
+    except TableError:
         return
     if position_of(table, span) is not None:
         raise Overtaken(f"table {name} has been made by another run since this one has begun", hint=AGAIN)
@@ -322,8 +318,8 @@ def withdraw_doubles(directory: Path, made: Sequence[TargetTable], span: FeedSpa
     one."""
     folders: dict[int, set[Path]] = {}
     for path in tables_in(directory):
-        with suppress(DeltaError, OSError, TailraceError):  # taken back by who saw ours; or it was told of when the run began
-            position = position_of(find(path)[1], span)
+        with suppress(TableError, OSError, TailraceError):  # taken back by who saw ours; or it was told of when the run began
+            position = position_of(find(path), span)
             if position is not None:
                 folders.setdefault(position.oid, set()).add(path)
     withdrawn = set()
