@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import ssl
 import traceback
+from typing import Any
 
 from tailrace.errors import PeerError, TailraceError, UsageError
 from tailrace.server.client_session import FAILED, IDLE, IN_BLOCK, ClientSession
 from tailrace.server.connected import Client
+from tailrace.server.extended_query import ExtendedQueries
 from tailrace.server.instance import Instance
 from tailrace.server.link import ClientLink
 from tailrace.server.replication_commands import run_command
@@ -41,6 +43,7 @@ class Backend:
         self._instance, self._link, self._tls = instance, link, tls
         self._session: ClientSession | None = None
         self._sql: SqlCommands | None = None
+        self._extended: ExtendedQueries | None = None
         self._is_skipping = False
         self._is_stopping = False
         self._task = asyncio.current_task()
@@ -105,10 +108,9 @@ class Backend:
                     return
                 self._ready(session)
             elif isinstance(message, m.Sync):
-                self._is_skipping = False
-                self._ready(session)
+                await self._sync(session)
             elif isinstance(message, (*_EXTENDED, m.FastpathCall)) and not self._is_skipping:
-                self._refuse(message, session)
+                await self._extend(message, session)
             await self._link.flush()
         if self._is_stopping and not self._link.is_gone:
             raise UsageError("terminating connection due to administrator command", sqlstate=_SHUTTING_DOWN)
@@ -116,12 +118,41 @@ class Backend:
     def _ready(self, session: ClientSession) -> None:
         self._link.send(*session.parameters.news(), m.ReadyForQuery(session.status))
 
-    def _refuse(self, message: object, session: ClientSession) -> None:
-        """What a replication connection does not take; what follows up to Sync is passed over."""
-        what = "fastpath function calls" if isinstance(message, m.FastpathCall) else "extended query protocol"
-        where = "in a replication connection" if session.is_walsender else "by this server"
-        self._is_skipping = not isinstance(message, m.FastpathCall)
-        self._fail(UsageError(f"{what} not supported {where}", sqlstate="08P01"), session, "")
+    async def _extend(self, message: Any, session: ClientSession) -> None:
+        """A message of the extended protocol; where it fails, what follows up to Sync is passed over."""
+        text = message.text if isinstance(message, m.Parse) else ""
+        try:
+            if isinstance(message, m.FastpathCall):
+                where = "in a replication connection" if session.is_walsender else "by this server"
+                raise UsageError(f"fastpath function calls not supported {where}", sqlstate="08P01")
+            if session.is_walsender:
+                raise UsageError("extended query protocol not supported in a replication connection", sqlstate="08P01")
+            await self._extended_queries(session).take(message)
+        except PeerError:
+            raise
+        except TailraceError as error:
+            self._is_skipping = True
+            await self._extended_queries(session).failed()
+            self._fail(error, session, text)
+
+    async def _sync(self, session: ClientSession) -> None:
+        if not self._is_skipping and self._extended is not None:
+            try:
+                await self._extended.sync()
+            except TailraceError as error:
+                self._fail(error, session, "")
+        self._is_skipping = False
+        self._ready(session)
+
+    def _sql_commands(self, session: ClientSession) -> SqlCommands:
+        if self._sql is None:
+            self._sql = SqlCommands(session)
+        return self._sql
+
+    def _extended_queries(self, session: ClientSession) -> ExtendedQueries:
+        if self._extended is None:
+            self._extended = ExtendedQueries(session, self._sql_commands(session))
+        return self._extended
 
     # -- queries ---------------------------------------------------------------------------------------------------------------
 
@@ -169,10 +200,9 @@ class Backend:
         statements = await session.in_thread(statements_of, text)
         if not statements:
             self._link.send(m.EmptyQueryResponse())
-        if self._sql is None:
-            self._sql = SqlCommands(session)
+        sql = self._sql_commands(session)
         for statement, its_text in statements:
-            async with self._sql.result_of(statement, its_text) as result:
+            async with sql.result_of(statement, its_text) as result:
                 self._send_rows(result)
                 await self._link.flush()
                 if self._link.is_gone:

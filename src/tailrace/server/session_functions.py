@@ -19,18 +19,31 @@ _Arguments = list[str | None]
 
 def result_of_session_functions(statement: Any, session: ClientSession) -> Result | None:
     """The one row of a SELECT that is of such functions alone; None for any other statement."""
+    calls = _calls(statement)
+    if calls is None:
+        return None
+    columns = [
+        TextColumn(shown, [_FUNCTIONS[name][1](session, arguments)], _FUNCTIONS[name][0]) for shown, name, arguments in calls
+    ]
+    return Result(columns, "SELECT 1", rows=1)
+
+
+def columns_of_session_functions(statement: Any) -> list[TextColumn] | None:
+    """The columns of that row."""
+    calls = _calls(statement)
+    return None if calls is None else [TextColumn(shown, [], _FUNCTIONS[name][0]) for shown, name, _ in calls]
+
+
+def _calls(statement: Any) -> list[tuple[str, str, _Arguments]] | None:
+    """The name of each column, its function and arguments."""
     if not isinstance(statement, ast.SelectStmt) or not statement.targetList:
         return None
     if any(getattr(statement, clause) for clause in _CLAUSES):
         return None
-    calls = [(target, _called(target.val)) for target in statement.targetList]
-    if any(name not in _FUNCTIONS for _, (name, _) in calls):
+    calls = [(target.name, *_called(target.val)) for target in statement.targetList]
+    if any(name not in _FUNCTIONS for _, name, _ in calls):
         return None
-    columns = []
-    for target, (name, arguments) in calls:
-        kind, function = _FUNCTIONS[name]
-        columns.append(TextColumn(target.name or name, [function(session, arguments)], kind))
-    return Result(columns, "SELECT 1", rows=1)
+    return [(shown or name, name, arguments) for shown, name, arguments in calls]
 
 
 _CLAUSES = (
@@ -113,6 +126,7 @@ _FUNCTIONS: dict[str, tuple[int, Callable[[ClientSession, _Arguments], str | Non
     "set_config": (oids.TEXT, _set_config),
     "current_setting": (oids.TEXT, _current_setting),
     "pg_backend_pid": (oids.INT4, lambda session, _: str(session.client.pid)),
+    "pg_advisory_unlock_all": (oids.VOID, lambda session, _: ""),
     "pg_is_in_recovery": (oids.BOOL, lambda session, _: "f"),
     "current_database": (oids.NAME, _database),
     "current_catalog": (oids.NAME, _database),

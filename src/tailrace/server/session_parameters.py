@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from tailrace.errors import UsageError
 from tailrace.settings import parse_bool
 from tailrace.sql.parameters import Parameters
+from tailrace.types.style import spelled_encoding
 from tailrace.wire.messages import ParameterStatus
 
 _KEPT = {
@@ -101,7 +102,7 @@ class SessionParameters:
 
 
 def _check_encoding(value: str) -> None:
-    if value.upper().replace("-", "").replace("_", "") not in ("UTF8", "UNICODE", "SQLASCII"):
+    if spelled_encoding(value) not in ("UTF8", "SQL_ASCII"):
         raise UsageError(
             f'invalid value for parameter "client_encoding": "{value}"',
             detail=f"Conversion between {value} and UTF8 is not supported.", sqlstate="22023",

@@ -14,11 +14,11 @@ from typing import Any
 from tailrace.errors import UsageError
 from tailrace.server.client_session import FAILED, IDLE, IN_BLOCK, ClientSession
 from tailrace.server.results import text_result
-from tailrace.server.session_functions import result_of_session_functions
+from tailrace.server.session_functions import columns_of_session_functions, result_of_session_functions
 from tailrace.sql.grammar import ast
 from tailrace.sql.postgres_session import PostgresSession
 from tailrace.sql.query.duckdb_engine import run
-from tailrace.sql.result import Result
+from tailrace.sql.result import Result, TextColumn
 from tailrace.types import oids
 from tailrace.wire.error_fields import WARNING
 
@@ -54,6 +54,16 @@ class SqlCommands:
             await session.in_thread(running.__exit__, type(error), error, error.__traceback__)
             raise
         await session.in_thread(running.__exit__, None, None, None)
+
+    def columns_of(self, statement: Any, text: str) -> list[TextColumn] | None:
+        """The columns that its result will have; None: none. Nothing is carried out."""
+        if isinstance(statement, ast.VariableShowStmt):
+            return self._show(statement.name).columns
+        of_session = columns_of_session_functions(statement)
+        if of_session is not None:
+            return of_session
+        self._sql.parameters = self._session.parameters.of_text
+        return self._sql.columns_of(text)
 
     def _of_session(self, statement: Any) -> Result | None:
         """What changes the session alone; None for a query."""

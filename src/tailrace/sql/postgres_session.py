@@ -25,7 +25,7 @@ from tailrace.sql.grammar import ast, children, parsed
 from tailrace.sql.parameters import AS_OF, Parameters
 from tailrace.sql.query.allowed import check_lists, refused, what_is
 from tailrace.sql.query.expression_types import ExpressionTypes
-from tailrace.sql.query.translation import QuerySurroundings, translated
+from tailrace.sql.query.translation import EngineQuery, QuerySurroundings, translated
 from tailrace.sql.result import Result, TextColumn
 from tailrace.sql.result_text import record_text, text_columns, texts_of
 from tailrace.sql.source_database import SourceDatabase
@@ -78,6 +78,16 @@ class PostgresSession:
         if result.error:
             self.database.end_session()
 
+    def columns_of(self, text: str) -> list[TextColumn] | None:
+        """The columns that a statement's result will have, without its rows; None for one that gives none."""
+        statement = parsed(text)
+        if not isinstance(statement, ast.SelectStmt):
+            return None
+        check_lists(statement)
+        calls = calls_of(statement, text, functions_of(self.database.major))
+        found = self._translated(statement, calls, text).columns
+        return [TextColumn(column.name, [], column.type, column.typmod) for column in found]
+
     def close(self) -> None:
         self.database.end_session()
         if self.server is not None:
@@ -107,9 +117,7 @@ class PostgresSession:
         calls = calls_of(statement, text, functions_of(self.database.major))
         check_slots(calls)
         relations = Relations(self.database, self.parameters.as_of)
-        around = QuerySurroundings(relations.columns_of, relations.untracked, self.database.name)
-        types = ExpressionTypes(self.database.major, self.parameters.style, constants_of(statement, text))
-        query = translated(statement, calls, around, types)
+        query = self._translated(statement, calls, text, relations)
         statement_calls = StatementCalls(slots, self.parameters.of_plugin)
         outcomes = [statement_calls.carry_out(call) for call in calls]
         tables = {name: relations.table(relation) for name, relation in query.relations.items() if relation}
@@ -123,6 +131,14 @@ class PostgresSession:
         table = table.rename_columns([column.name for column in columns])
         result = Result(columns, f"SELECT {table.num_rows}", rows=table.num_rows, table=table)
         return result, [outcome.confirms for outcome in outcomes]
+
+    def _translated(
+        self, statement: Any, calls: list[FunctionCall], text: str, relations: Relations | None = None
+    ) -> EngineQuery:  # fmt: skip
+        relations = relations or Relations(self.database, self.parameters.as_of)
+        around = QuerySurroundings(relations.columns_of, relations.untracked, self.database.name)
+        types = ExpressionTypes(self.database.major, self.parameters.style, constants_of(statement, text))
+        return translated(statement, calls, around, types)
 
     def _records(self, call: FunctionCall, outcome: Outcome) -> pa.Table:
         """The rows as values of type record."""

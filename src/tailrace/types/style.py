@@ -41,6 +41,11 @@ _INTERVALS = ("postgres", "postgres_verbose", "sql_standard", "iso_8601")
 _UTC_NAMES = frozenset({"UTC", "GMT", "ETC/UTC", "ETC/GMT", "ZULU", "UCT", "UNIVERSAL"})
 
 
+def spelled_encoding(name: str) -> str:
+    """An encoding that a client may have, as PostgreSQL spells it: letters and digits alone count (`clean_encoding_name`). Another stays as it is."""
+    return _SPELLED.get("".join(letter for letter in name.upper() if letter.isalnum()), name)
+
+
 @dataclass(frozen=True, slots=True)
 class TextStyle:
     """How values look as text. The defaults are those of a fresh cluster, with TimeZone UTC.
@@ -96,7 +101,7 @@ class TextStyle:
             try:
                 values[field_name] = int(value) if field_name == "extra_float_digits" else value
                 if field_name == "client_encoding":
-                    values[field_name] = _SPELLED.get(value.upper().replace("-", "").replace("_", ""), value)
+                    values[field_name] = spelled_encoding(value)
             except ValueError:
                 raise UsageError(f'invalid value for parameter "{name}": "{value}"', sqlstate="22023") from None
         return replace(self, **values)  # type: ignore[arg-type]
