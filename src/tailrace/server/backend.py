@@ -34,6 +34,7 @@ from tailrace.wire.replication_grammar import (
 _NOT_IN_BLOCK = (StartReplicationCmd, BaseBackupCmd, TimeLineHistoryCmd)
 _EXTENDED = (m.Parse, m.Bind, m.Describe, m.Execute, m.Close)
 _SHUTTING_DOWN = "57P01"
+_ACTIVITY = {IDLE: "idle", IN_BLOCK: "idle in transaction", FAILED: "idle in transaction (aborted)"}
 
 
 class Backend:
@@ -157,6 +158,8 @@ class Backend:
     # -- queries ---------------------------------------------------------------------------------------------------------------
 
     async def _query(self, text: str, session: ClientSession) -> None:
+        client = session.client
+        client.query, client.state = text, "active"
         try:
             command = self._replication_command(text, session)
             if command is not None:
@@ -172,6 +175,8 @@ class Backend:
         except OSError as error:
             self._instance.log.say(session.client.pid, ERROR, str(error), statement=text)
             self._fail(TailraceError(f"could not access a file of the server: {error.strerror}", sqlstate="58030"), session, text)
+        finally:
+            client.state = _ACTIVITY[session.status]
 
     def _replication_command(self, text: str, session: ClientSession) -> ReplicationCommand | None:
         if not session.is_walsender:

@@ -14,8 +14,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tailrace.errors import UsageError
+from tailrace.replication.server_activity import ConnectedClient, ServerActivity
 from tailrace.server.clock import now
 from tailrace.server.host_based_access import Address
+from tailrace.server.syncrep import Standby, parse_synchronous_standby_names, sync_state
 from tailrace.server.walsender import StreamPositions
 
 if TYPE_CHECKING:
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 _FIRST_PID = 1 << 22
 """Behind all that the system gives to processes (PID_MAX_LIMIT): nobody takes the number of a connection for a process."""
 _SECRET = 4
+_SHOWN = 1023
+"""How much of a query others see (track_activity_query_size)."""
 
 
 @dataclass(slots=True)
@@ -41,6 +45,8 @@ class Client:
     application_name: str = ""
     is_walsender: bool = False
     began: int = field(default_factory=now)
+    state: str = "idle"
+    query: str = ""
     stream: StreamPositions | None = None
     slot: str = ""
 
@@ -84,8 +90,27 @@ class ConnectedClients:
                 sqlstate="53300",
             )
 
+    def activity(self, synchronous_standby_names: str) -> ServerActivity:
+        """All of them, as others may know."""
+        setting = parse_synchronous_standby_names(synchronous_standby_names)
+        streams = [Standby(each.pid, each.application_name, each.stream) for each in self if each.stream is not None]
+        state = sync_state(setting, streams)
+        clients = tuple(_told(client, *state.states.get(client.pid, (0, ""))) for client in self if client.user)
+        return ServerActivity(clients, synchronous_standby_names, state.confirmed)
+
     def cancel(self, pid: int, secret: bytes) -> None:
         """End what this client is doing, if it is its own secret. Nobody is told whether it was."""
         client = self._clients.get(pid)
         if client is not None and hmac.compare_digest(client.secret, secret):
             client.cancel()
+
+
+def _told(client: Client, priority: int, state: str) -> ConnectedClient:
+    stream = client.stream or StreamPositions(state="")
+    address = "" if client.address is None else str(client.address)
+    return ConnectedClient(
+        pid=client.pid, user=client.user, database=client.database, application_name=client.application_name, address=address,
+        port=client.port, began=client.began, is_walsender=client.is_walsender, state=client.state, query=client.query[:_SHOWN],
+        slot=client.slot, stream=stream.state, sent=int(stream.sent), written=int(stream.written), flushed=int(stream.flushed),
+        applied=int(stream.applied), reply_time=stream.reply_time, sync_priority=priority, sync_state=state,
+    )  # fmt: skip

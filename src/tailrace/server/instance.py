@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from tailrace.model import Lsn
 from tailrace.pipeline.runner import Runner
+from tailrace.replication.server_activity import ServerActivity
 from tailrace.replication.session_slots import SessionSlots
 from tailrace.server.connected import ConnectedClients
 from tailrace.server.failed_logins import FailedLogins
@@ -51,7 +52,13 @@ class Instance:
 
     def database(self, name: str, pid: int, temporary: SessionSlots, warn: Callable[[str], None]) -> SourceDatabase:
         """A database as the client of this number sees it."""
-        return SourceDatabase(self.settings.source, name, self.settings.state, self.runner_for, warn, temporary, pid)
+        return SourceDatabase(
+            self.settings.source, name, self.settings.state, self.runner_for, warn, temporary, pid, self.activity
+        )
+
+    def activity(self) -> ServerActivity:
+        """Who is connected, and how far."""
+        return self.clients.activity(self.settings.synchronous_standby_names)
 
     def fixed_parameters(self, user: str) -> dict[str, str]:
         """What a client can ask for and not change. The minor version of the server that wrote the log is nowhere in its files."""
@@ -62,6 +69,7 @@ class Instance:
             "data_directory_mode": "0700", "max_wal_senders": str(self.settings.max_wal_senders),
             "max_connections": str(self.settings.max_connections), "block_size": "8192", "wal_block_size": "8192",
             "max_identifier_length": "63", "max_index_keys": "32", "scram_iterations": "4096",
+            "synchronous_standby_names": self.settings.synchronous_standby_names,
             "ssl": "on" if self.settings.tls else "off", "port": str(self.settings.port),
         }  # fmt: skip
 

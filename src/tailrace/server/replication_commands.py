@@ -19,8 +19,8 @@ from tailrace.replication.acquired import Acquired
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.replication.slot_plugin import plugin_of
 from tailrace.replication.waiting import finish_async
-from tailrace.server.client_session import ClientSession
-from tailrace.server.results import text_result
+from tailrace.server.client_session import IDLE, ClientSession
+from tailrace.server.results import describe, text_result
 from tailrace.server.walsender import WalSender
 from tailrace.settings import def_get_boolean
 from tailrace.slots.create_command import CreateReplicationSlot
@@ -34,7 +34,7 @@ from tailrace.wire.error_fields import WARNING
 _NOT_HERE = "A tailrace server gives what slots decode. Connect to the PostgreSQL server itself for this."
 _WHILE_ACTIVE = 0.1
 """Seconds between two looks at a slot that is to be dropped once nobody has it."""
-_ACTIVE = "55006"
+_ACTIVE, _NO_SUCH_FILE = "55006", "58P01"
 _TEXT = oids.TEXT
 
 
@@ -56,7 +56,7 @@ async def run_command(command: grammar.ReplicationCommand, session: ClientSessio
         case grammar.StartReplicationCmd():
             return await _start(command, session)
         case grammar.TimeLineHistoryCmd():
-            return await session.in_thread(_timeline_history, command.timeline, session)
+            return _timeline_history(command.timeline, session)
         case grammar.BaseBackupCmd():
             raise _not_here("BASE_BACKUP")
         case grammar.UploadManifestCmd():
@@ -99,10 +99,13 @@ def _read_slot(name: str, session: ClientSession) -> Result:
 
 
 def _timeline_history(timeline: int, session: ClientSession) -> Result:
+    """Its columns are told before its file is looked for, as on the server."""
     name = f"{timeline:08X}.history"
+    result = text_result([("filename", _TEXT), ("content", _TEXT)], [[name, ""]], "TIMELINE_HISTORY")
     try:
         content = (wal_of(session.instance.settings.source) / name).read_text("utf-8", "surrogateescape")
     except FileNotFoundError:
+        session.link.send(describe(result.columns or []))
         raise MissingHistory(f'could not open file "pg_wal/{name}": No such file or directory', sqlstate="58P01") from None
     return text_result([("filename", _TEXT), ("content", _TEXT)], [[name, content]], "TIMELINE_HISTORY")
 
@@ -111,7 +114,7 @@ def _timeline_history(timeline: int, session: ClientSession) -> Result:
 
 
 async def _create(command: grammar.CreateReplicationSlotCmd, session: ClientSession) -> Result:
-    options = _create_options(command, session.instance.major)
+    options = _create_options(command, session)
     if not command.plugin:
         raise _not_here("CREATE_REPLICATION_SLOT … PHYSICAL")
     session.check_database_connection()
@@ -126,7 +129,11 @@ async def _create(command: grammar.CreateReplicationSlotCmd, session: ClientSess
     runner = session.instance.runner_for(segments.stop_lsn - segments.first_lsn)
     steps = service.create(wanted, location, runner, database.warn)
     async with session.for_as_long_as_the_client_waits():
-        new = await finish_async(steps, session.instance.threads)
+        try:
+            new = await finish_async(steps, session.instance.threads)
+        except TailraceError as error:
+            error.hint = "" if error.sqlstate == _NO_SUCH_FILE else error.hint  # the server has none
+            raise
     await session.in_thread(session.slots.make, new, location)
     if not options.is_snapshot_named:
         session.notice(WARNING, "no snapshot is exported", sqlstate="01000",
@@ -143,9 +150,9 @@ class _CreateOptions:
     is_snapshot_named = False
 
 
-def _create_options(command: grammar.CreateReplicationSlotCmd, major: int) -> _CreateOptions:
+def _create_options(command: grammar.CreateReplicationSlotCmd, session: ClientSession) -> _CreateOptions:
     """As parseCreateReplSlotOptions reads them, and refused where nobody here can do it."""
-    made, seen = _CreateOptions(), set()
+    made, seen, snapshot, major = _CreateOptions(), set(), "export", session.instance.major
     for name, value in command.options:
         is_known = name in ("snapshot", "two_phase", "reserve_wal") or (name == "failover" and supports(major, FAILOVER_SLOTS))
         if not is_known:
@@ -154,23 +161,29 @@ def _create_options(command: grammar.CreateReplicationSlotCmd, major: int) -> _C
             raise UsageError("conflicting or redundant options", sqlstate="42601")
         seen.add(name)
         if name == "snapshot":
-            _check_snapshot(str(value), command)
-            made.is_snapshot_named = True
+            snapshot, made.is_snapshot_named = str(value), True
         elif name == "two_phase":
             made.two_phase = def_get_boolean(name, value)
         elif name == "failover" and def_get_boolean(name, value):
             if command.temporary:
                 raise UsageError("cannot enable failover for a temporary replication slot", sqlstate="0A000")
             raise _no_failover()
+    if command.plugin:
+        _check_snapshot(snapshot, session, is_named=made.is_snapshot_named)
     return made
 
 
-def _check_snapshot(value: str, command: grammar.CreateReplicationSlotCmd) -> None:
+def _check_snapshot(value: str, session: ClientSession, *, is_named: bool) -> None:
     if value not in ("export", "nothing", "use"):
         raise UsageError(
             f'unrecognized value for CREATE_REPLICATION_SLOT option "snapshot": "{value}"', sqlstate="22023"
         )  # fmt: skip
-    if value != "nothing":
+    if value == "export" and session.status != IDLE:
+        what = "CREATE_REPLICATION_SLOT ... (SNAPSHOT 'export') must not be called inside a transaction"
+        raise UsageError(what, sqlstate="XX000")
+    if value == "use" and session.status == IDLE:
+        raise UsageError("CREATE_REPLICATION_SLOT ... (SNAPSHOT 'use') must be called inside a transaction", sqlstate="XX000")
+    if value != "nothing" and is_named:
         raise UsageError(
             f"CREATE_REPLICATION_SLOT ... (SNAPSHOT '{value}') is not supported by this server",
             hint="It has no snapshots that another session could use. Use SNAPSHOT 'nothing' (NOEXPORT_SNAPSHOT).", sqlstate="0A000",
@@ -232,6 +245,9 @@ async def _drop(command: grammar.DropReplicationSlotCmd, session: ClientSession)
 
 async def _start(command: grammar.StartReplicationCmd, session: ClientSession) -> Result:
     if not command.is_logical:
+        location = session.database().found
+        if location is not None and command.slot in {slot.name for slot in location.slots()}:
+            raise UsageError("cannot use a logical replication slot for physical replication", sqlstate="55000")
         raise _not_here("START_REPLICATION … PHYSICAL")
     session.check_database_connection()
     session.role.check_slot(command.slot)
@@ -277,7 +293,7 @@ def _plugin(acquired: Acquired, command: grammar.StartReplicationCmd, session: C
     try:
         plugin = plugin_of(acquired, dict(command.options), session.parameters.of_text.of_plugin)
     except TailraceError as error:
-        error.hint = "" if error.sqlstate == "58P01" else error.hint
+        error.hint = "" if error.sqlstate == _NO_SUCH_FILE else error.hint
         raise
     session.role.check_publications(plugin.wants.publication_names)
     return plugin

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tailrace.errors import UsageError
+from tailrace.replication.server_activity import SERVER_LOCK, ServerActivity, write_activity
 from tailrace.server.backend import Backend
 from tailrace.server.client_session import tell_warnings
 from tailrace.server.instance import Instance
@@ -21,7 +22,8 @@ from tailrace.server.settings import ServerSettings, TlsFiles
 from tailrace.storage.file_lock import FileLock
 
 _OURSELVES = 0
-_LOCK = "server"
+_TOLD_EVERY = 1.0
+"""Seconds after which other processes learn who is connected."""
 _LONGEST_GOODBYE = 10.0
 """Seconds that clients have to go once the server ends."""
 
@@ -36,6 +38,7 @@ class SlotServer:
         self._lock: FileLock | None = None
         self._socket: Path | None = None
         self._tls: ssl.SSLContext | None = None
+        self._telling: asyncio.Task[None] | None = None
         self.port = instance.settings.port
 
     async def start(self) -> None:
@@ -51,10 +54,21 @@ class SlotServer:
             with suppress(FileNotFoundError):
                 self._socket.unlink()  # the lock says that nobody listens there any more
             self._listeners.append(await asyncio.start_unix_server(self._arrived, self._socket))
+        self._telling = asyncio.create_task(self._tell_activity())
         where = ", ".join(
             [*(f"{each}:{self.port}" for each in settings.listen_addresses), *([str(self._socket)] if self._socket else [])]
         )
         self._instance.log.say(_OURSELVES, "LOG", f"listening on {where}")
+
+    async def _tell_activity(self) -> None:
+        """What it is now, for who reads the location."""
+        told: ServerActivity | None = None
+        while True:
+            if (now := self._instance.activity()) != told:
+                told = now
+                with suppress(OSError):
+                    await self._instance.in_thread(write_activity, self._instance.settings.state, now)
+            await asyncio.sleep(_TOLD_EVERY)
 
     async def _listen(self, address: str) -> None:
         try:
@@ -99,6 +113,8 @@ class SlotServer:
             await asyncio.wait(list(self._backends), timeout=_LONGEST_GOODBYE)
         for task in list(self._backends):
             task.cancel()
+        if self._telling is not None:
+            self._telling.cancel()
         if self._socket is not None:
             with suppress(FileNotFoundError):
                 self._socket.unlink()
@@ -109,7 +125,7 @@ class SlotServer:
 
 def _only_server_of(state: Path) -> FileLock:
     """The lock of a location's server. Raises UsageError (55006)."""
-    file = state / _LOCK
+    file = state / SERVER_LOCK
     lock = FileLock.take(file)
     if lock is None:
         raise UsageError(

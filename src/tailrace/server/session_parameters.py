@@ -27,6 +27,7 @@ _SHOWN_ONLY = (
     "server_version", "server_version_num", "server_encoding", "integer_datetimes", "in_hot_standby", "is_superuser",
     "session_authorization", "wal_level", "wal_segment_size", "data_directory_mode", "max_wal_senders", "max_replication_slots",
     "max_connections", "block_size", "wal_block_size", "max_identifier_length", "max_index_keys", "scram_iterations", "ssl", "port",
+    "synchronous_standby_names",
 )  # fmt: skip
 _REPORTED = (
     "in_hot_standby", "integer_datetimes", "TimeZone", "IntervalStyle", "is_superuser", "application_name",

@@ -18,6 +18,7 @@ from tailrace.pipeline.runner import Runner
 from tailrace.pipeline.scanning import scanned
 from tailrace.replication.acquired import Acquired
 from tailrace.replication.origin_file import OriginFile
+from tailrace.replication.server_activity import ServerActivity, read_activity
 from tailrace.replication.session_slots import SessionSlots
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.replication.waiting import finish
@@ -38,7 +39,7 @@ RunnerFor = Callable[[int], Runner]
 @dataclass
 class SourceDatabase:
     """`name` is the database's, `path` the source, `state` the state location. `temporary` are the slots that end with the session, which others
-    know by its number, `pid`."""
+    know by its number, `pid`. `activity_here` tells who is connected, where this is the server."""
 
     path: Path
     name: str
@@ -47,6 +48,7 @@ class SourceDatabase:
     warn: Callable[[str], None]
     temporary: SessionSlots = field(default_factory=SessionSlots)
     pid: int = field(default_factory=os.getpid)
+    activity_here: Callable[[], ServerActivity] | None = None
 
     @cached_property
     def _facts(self) -> tuple[int, int]:
@@ -99,6 +101,13 @@ class SourceDatabase:
         """The slot, which may be one that this session has made for itself; to be released at the end of a `with` block."""
         runner = self.runner_for(max(0, self.segments().stop_lsn - slot.confirmed_flush_lsn))
         return finish(self.temporary.acquire(slot, self.location, runner))
+
+    @property
+    def activity(self) -> ServerActivity:
+        """Who is connected to the server of the state location."""
+        if self.activity_here is not None:
+            return self.activity_here()
+        return read_activity(self.state) or ServerActivity()
 
     @property
     def origins(self) -> OriginFile:

@@ -35,6 +35,9 @@ def serve(
     max_wal_senders: Annotated[int, typer.Option(help="Replication connections among them.")] = 10,
     wal_sender_timeout: Annotated[float, typer.Option(help="Seconds after which a silent receiver is cut; 0: never.")] = 60.0,
     authentication_timeout: Annotated[float, typer.Option(help="Seconds that a client has to show who it is.")] = 60.0,
+    synchronous_standby_names: Annotated[
+        str, typer.Option(help="Which clients count as synchronous, as in postgresql.conf: 'FIRST 1 (a, b)'.", metavar="NAMES")
+    ] = "",
     log_replication_commands: Annotated[bool, typer.Option(help="Log each replication command.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Say what would be served to whom, and end.")] = False,
     on: OnOption = On.LOCAL,
@@ -47,12 +50,15 @@ def serve(
     with loading():
         from tailrace.cli.serve import AccessFiles, serve_slots
         from tailrace.server.settings import ServerSettings, TlsFiles
+        from tailrace.server.syncrep import parse_synchronous_standby_names
+
+    parse_synchronous_standby_names(synchronous_standby_names)
 
     tls = None if ssl_cert_file is None or ssl_key_file is None else TlsFiles(ssl_cert_file, ssl_key_file)
     settings = ServerSettings(
         source=source, state=state, listen_addresses=tuple(listen or ["127.0.0.1"]), port=port,
         unix_socket_directory=socket_directory, tls=tls, max_connections=max_connections, max_wal_senders=max_wal_senders,
         wal_sender_timeout=wal_sender_timeout, authentication_timeout=authentication_timeout,
-        log_replication_commands=log_replication_commands,
+        synchronous_standby_names=synchronous_standby_names, log_replication_commands=log_replication_commands,
     )  # fmt: skip
     serve_slots(settings, AccessFiles(hba, roles), on, only_check=check)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tailrace.publications.publication import Publication
 
 _OURS = ("", "pg_catalog")
+_UNIX_TO_POSTGRES = 946_684_800
 
 
 @dataclass
@@ -63,7 +64,8 @@ class Relations:
         assert columns is not None
         special = {
             "pg_replication_slots": self._slots, "pg_stat_replication_slots": self._slot_statistics,
-            "pg_replication_origin_status": self._origins, "pg_stat_replication": lambda: [],
+            "pg_replication_origin_status": self._origins, "pg_stat_replication": self._senders,
+            "pg_stat_activity": self._clients, "tailrace_synchronous_lsn": self._synchronous,
             "pg_publication": self._publications, "pg_publication_tables": self._publication_tables,
         }  # fmt: skip
         if name in special:
@@ -112,6 +114,38 @@ class Relations:
         for each in self.database.origins.read().origins:
             if each.remote_lsn is not None:
                 yield [each.oid, each.name, int(each.remote_lsn), 0]
+
+    # -- who is connected ------------------------------------------------------------------------------------------------------------
+
+    def _senders(self) -> Iterator[list[Any]]:
+        for each in self.database.activity.clients:
+            if each.stream:
+                told = {
+                    "pid": each.pid, "usename": each.user, "application_name": each.application_name, "client_addr": each.address or None,
+                    "client_port": each.port, "backend_start": _unix(each.began), "state": each.stream, "sent_lsn": each.sent,
+                    "write_lsn": each.written or None, "flush_lsn": each.flushed or None, "replay_lsn": each.applied or None,
+                    "sync_priority": each.sync_priority, "sync_state": each.sync_state, "reply_time": _unix(each.reply_time),
+                }  # fmt: skip
+                yield self._row("pg_stat_replication", told)
+
+    def _clients(self) -> Iterator[list[Any]]:
+        for each in self.database.activity.clients:
+            told = {
+                "datname": each.database, "pid": each.pid, "usename": each.user, "application_name": each.application_name,
+                "client_addr": each.address or None, "client_port": each.port, "backend_start": _unix(each.began),
+                "state": each.state, "query": each.query, "backend_type": "walsender" if each.is_walsender else "client backend",
+            }  # fmt: skip
+            yield self._row("pg_stat_activity", told)
+
+    def _synchronous(self) -> Iterator[list[Any]]:
+        """What enough clients have, as synchronous_standby_names asks; no row where it asks for none."""
+        activity = self.database.activity
+        if activity.synchronous_standby_names:
+            yield [each or None for each in activity.confirmed]
+
+    def _row(self, view: str, told: dict[str, Any]) -> list[Any]:
+        """What is not told is NULL."""
+        return [told.get(name) for name, _ in views_of(self.database.major)[view]]
 
     # -- publications ----------------------------------------------------------------------------------------------------------------
 
@@ -178,6 +212,11 @@ class Relations:
         rows = table.rows.seen(np.arange(len(table.rows)), int(self.here.lsn), -1)
         arrays = [_array(table.of(column, rows), kind) for column, kind in columns]
         return pa.Table.from_arrays(arrays, names=[column for column, _ in columns])
+
+
+def _unix(time: int) -> int | None:
+    """A time of PostgreSQL's in microseconds since 1970; None for none."""
+    return time + _UNIX_TO_POSTGRES * 1_000_000 if time else None
 
 
 def _array(values: Any, kind: str) -> pa.Array:

@@ -18,6 +18,11 @@ _VIEWS = {
         pid:int4 usesysid:oid usename:name application_name:text client_addr:inet client_hostname:text client_port:int4
         backend_start:timestamptz backend_xmin:xid state:text sent_lsn:pg_lsn write_lsn:pg_lsn flush_lsn:pg_lsn replay_lsn:pg_lsn
         write_lag:interval flush_lag:interval replay_lag:interval sync_priority:int4 sync_state:text reply_time:timestamptz""",
+    "pg_stat_activity": """
+        datid:oid datname:name pid:int4 leader_pid:int4 usesysid:oid usename:name application_name:text client_addr:inet client_hostname:text
+        client_port:int4 backend_start:timestamptz xact_start:timestamptz query_start:timestamptz state_change:timestamptz wait_event_type:text
+        wait_event:text state:text backend_xid:xid backend_xmin:xid query_id:int8 query:text backend_type:text""",
+    "tailrace_synchronous_lsn": "write_lsn:pg_lsn flush_lsn:pg_lsn replay_lsn:pg_lsn",
     "pg_replication_origin_status": "local_id:oid external_id:text remote_lsn:pg_lsn local_lsn:pg_lsn",
     "pg_publication": """
         oid:oid pubname:name pubowner:oid puballtables:bool pubinsert:bool pubupdate:bool pubdelete:bool pubtruncate:bool pubviaroot:bool
