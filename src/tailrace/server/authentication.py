@@ -42,7 +42,7 @@ class ScramExchange:
         try:
             if not self._has_begun:
                 self._has_begun = True
-                self._server.set_client_first(_initial_response(data))
+                self._take_first(_initial_response(data))
                 self.challenge = Authentication(SASL_CONTINUE, self._server.get_server_first().encode())
                 return False
             self._server.set_client_final(data.decode("ascii"))
@@ -52,6 +52,11 @@ class ScramExchange:
             raise _failed(self._user)
         self.challenge = Authentication(SASL_FINAL, self._server.get_server_final().encode())
         return True
+
+    def _take_first(self, first: str) -> None:
+        """libpq leaves the name empty, which scramp takes for an error: it is given another, and what is signed stays as it was sent."""
+        self._server.set_client_first(first.replace(",n=,", ",n=-,", 1))
+        self._server.client_first_bare = first[first.find(",n=") + 1 :]
 
 
 def _failed(user: str) -> UsageError:

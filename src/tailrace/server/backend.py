@@ -93,7 +93,8 @@ class Backend:
         self._is_stopping = True
         if self._session is not None:
             self._session.stop()
-        self._link.wake()
+        if self._session is None or not self._session.is_streaming:
+            self._link.wake()
 
     # -- messages --------------------------------------------------------------------------------------------------------------
 

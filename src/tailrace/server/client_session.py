@@ -76,6 +76,10 @@ class ClientSession:
         """What tailrace warns of goes to whoever runs the server, not to its clients: it may name files."""
         self._loop.call_soon_threadsafe(self.instance.log.say, self.client.pid, WARNING, text)
 
+    @property
+    def is_streaming(self) -> bool:
+        return self._sender is not None
+
     # -- what it is doing ------------------------------------------------------------------------------------------------------
 
     def cancel(self) -> None:

@@ -39,6 +39,7 @@ InThread = Callable[..., Awaitable[Any]]
 """Runs a function with its arguments in a thread."""
 
 FAR_BEHIND = Limit(window=WindowSize(wal_bytes=64 << 20, ends=100_000, kept_bytes=32 << 20))
+_KNOWN_REPLIES = (b"r", b"h")
 _CONFIRM_EVERY = 0.5
 """Seconds between two times that a slot is written while its client reports on and on."""
 _LAST_WORDS = 5.0
@@ -201,7 +202,7 @@ class WalSender:
 
     async def _take_replies(self) -> None:
         try:
-            while not self._is_done and (message := await self.link.message()) is not None:
+            while not self._is_done and self._failure is None and (message := await self.link.message()) is not None:
                 self._replied, self._asked = time.monotonic(), False
                 if isinstance(message, CopyDone):
                     self.link.send(CopyDone())
@@ -210,14 +211,21 @@ class WalSender:
                     self._take(message.data)
                 elif isinstance(message, Terminate):
                     break
-            if not self._is_done:
+            if not self._is_done and self._failure is None:
                 self.link.is_gone = True
         except PeerError as error:
             self._failure = error
         self._waiter.wake()
 
     def _take(self, data: bytes) -> None:
-        reply = read_from_receiver(data)
+        try:
+            reply = read_from_receiver(data)
+        except PeerError as error:
+            if data[:1] in _KNOWN_REPLIES:  # cut short: an error like any other
+                self._failure = UsageError(error.message, sqlstate=error.sqlstate)
+            else:  # as the server does, without a word
+                self.link.cut()
+            return
         if not isinstance(reply, StandbyStatusUpdate):
             return
         positions = self.positions
