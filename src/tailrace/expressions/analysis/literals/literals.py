@@ -200,13 +200,15 @@ def _read_float(text: str, oid: int) -> bytes:
     return raw
 
 
-def _read_json(text: str) -> bytes:
+def read_json(text: str) -> bytes:
+    """As json_in."""
+
     def refuse(word: str) -> None:
         raise ValueError(word)
 
     try:
         json.loads(text, parse_constant=refuse)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise UsageError("invalid input syntax for type json", sqlstate="22P02") from None
     return text.encode("utf-8", "surrogateescape")
 
@@ -231,7 +233,7 @@ def _read_configuration(state: ParseState, text: str, oid: int) -> bytes:
 
 
 def _read_jsonb(state: ParseState, text: str, oid: int) -> bytes:
-    _read_json(text)
+    read_json(text)
     return _by_codec(state, text, oid)
 
 
@@ -280,7 +282,7 @@ _READERS: dict[int, Callable[[ParseState, str, int, int], bytes]] = {
     **dict.fromkeys(_BITS, lambda state, text, oid, typmod: read_bits(text)),
     oids.DATE: lambda state, text, oid, typmod: read_date(text, oid, state.style),
     oids.INTERVAL: lambda state, text, oid, typmod: _read_interval(state, text, typmod),
-    oids.JSON: lambda state, text, oid, typmod: _read_json(text),
+    oids.JSON: lambda state, text, oid, typmod: read_json(text),
     oids.JSONB: lambda state, text, oid, typmod: _read_jsonb(state, text, oid),
     oids.CHAR: lambda state, text, oid, typmod: _read_char(text),
     oids.BYTEA: lambda state, text, oid, typmod: _read_bytea(state, text, oid),

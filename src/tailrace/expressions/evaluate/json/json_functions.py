@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 from tailrace.expressions.evaluate.fmgr.array_and_record import Array
@@ -131,7 +132,10 @@ def extract_path(text: str, path: Array) -> str | None:
     return found
 
 
-def _text(how: Callable[..., str | None]) -> Callable[..., str | None]:
+def as_text(how: Callable[..., str | None]) -> Callable[..., str | None]:
+    """The same with strings without quotes, and null as NULL."""
+
+    @wraps(how)
     def run(*arguments: Any) -> str | None:
         found = how(*arguments)
         if found is None or kind(found) == "null":
@@ -176,9 +180,9 @@ def _one_argument(call: FunctionCallInfo) -> Implementation:
 
 
 FUNCTIONS: dict[str, Implementation] = {
-    "json_typeof": rows(kind, True), "json_object_field": rows(field), "json_object_field_text": rows(_text(field)),
+    "json_typeof": rows(kind, True), "json_object_field": rows(field), "json_object_field_text": rows(as_text(field)),
     "json_array_element": rows(element),
-    "json_array_element_text": rows(_text(element)), "json_extract_path": rows(extract_path), "json_extract_path_text": rows(_text(extract_path)),
+    "json_array_element_text": rows(as_text(element)), "json_extract_path": rows(extract_path), "json_extract_path_text": rows(as_text(extract_path)),
     "json_array_length": rows(_length), "json_strip_nulls": made(_one_argument), "json_object": rows(lambda pairs: _object(text_pairs(pairs))),
     "json_object_two_arg": rows(lambda keys, values: _object(two_arrays(keys, values))),
 }  # fmt: skip
