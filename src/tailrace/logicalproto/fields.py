@@ -9,7 +9,7 @@ Message Formats".
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from tailrace.errors import PeerError, UsageError
 from tailrace.logicalproto.message import BINARY, KEY, NEW, NULL, OLD, TEXT, UNCHANGED, RelationColumn, TupleColumn, TupleData
@@ -18,6 +18,13 @@ from tailrace.types.values import as_string
 
 REPLICA_IDENTITIES = "dnfi"
 """pg_class.relreplident (`catalog/pg_class.h`)."""
+
+
+class Bytes(Protocol):
+    """What numbers are read from."""
+
+    def take(self, count: int) -> bytes:
+        """The next bytes."""
 
 
 class Payload:
@@ -53,53 +60,27 @@ def shown(byte: int) -> str:
 # -- numbers ---------------------------------------------------------------------------------------------------------------
 
 
-def read_u8(payload: Payload) -> int:
-    return payload.take(1)[0]
+def read_number(size: int, *, signed: bool = False) -> Callable[[Bytes], int]:
+    return lambda message: int.from_bytes(message.take(size), "big", signed=signed)
 
 
-def write_u8(out: bytearray, value: int) -> None:
-    out += value.to_bytes(1, "big")
+def write_number(size: int, *, signed: bool = False) -> Callable[[bytearray, int], None]:
+    def write(out: bytearray, value: int) -> None:
+        out += value.to_bytes(size, "big", signed=signed)
+
+    return write
 
 
-def read_u16(payload: Payload) -> int:
-    return int.from_bytes(payload.take(2), "big")
-
-
-def write_u16(out: bytearray, value: int) -> None:
-    out += value.to_bytes(2, "big")
-
-
-def read_u32(payload: Payload) -> int:
-    """Read an oid, a xid, a count or a length."""
-    return int.from_bytes(payload.take(4), "big")
-
-
-def write_u32(out: bytearray, value: int) -> None:
-    out += value.to_bytes(4, "big")
-
-
-def read_i32(payload: Payload) -> int:
-    return int.from_bytes(payload.take(4), "big", signed=True)
-
-
-def write_i32(out: bytearray, value: int) -> None:
-    out += value.to_bytes(4, "big", signed=True)
-
-
-def read_timestamp(payload: Payload) -> int:
-    return int.from_bytes(payload.take(8), "big", signed=True)
-
-
-def write_timestamp(out: bytearray, value: int) -> None:
-    out += value.to_bytes(8, "big", signed=True)
+read_u8, write_u8 = read_number(1), write_number(1)
+read_u16, write_u16 = read_number(2), write_number(2)
+read_u32, write_u32 = read_number(4), write_number(4)
+read_i32, write_i32 = read_number(4, signed=True), write_number(4, signed=True)
+read_timestamp, write_timestamp = read_number(8, signed=True), write_number(8, signed=True)
+write_lsn = write_number(8)
 
 
 def read_lsn(payload: Payload) -> Lsn:
     return Lsn(int.from_bytes(payload.take(8), "big"))
-
-
-def write_lsn(out: bytearray, value: int) -> None:
-    out += value.to_bytes(8, "big")
 
 
 # -- flags: bits that mean nothing must be zero ------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from tailrace.errors import PeerError
+from tailrace.logicalproto.fields import read_number, write_number
 from tailrace.wire.messages import FieldDescription
 
 VIOLATION = "08P01"
@@ -37,17 +38,6 @@ class Body:
         """Raise unless all has been read."""
         if self.at != len(self.data):
             raise PeerError("invalid message format", sqlstate=VIOLATION)
-
-
-def read_number(size: int, *, signed: bool = False) -> Callable[[Body], int]:
-    return lambda body: int.from_bytes(body.take(size), "big", signed=signed)
-
-
-def write_number(size: int, *, signed: bool = False) -> Callable[[bytearray, int], None]:
-    def write(out: bytearray, value: int) -> None:
-        out += value.to_bytes(size, "big", signed=signed)
-
-    return write
 
 
 read_u8, write_u8 = read_number(1), write_number(1)

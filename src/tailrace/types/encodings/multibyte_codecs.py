@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+from collections.abc import Callable
 from functools import cache
 
 import numpy as np
@@ -61,16 +62,21 @@ def _encode(text: str, errors: str, encoding: str) -> tuple[bytes, int]:
     return b"".join(parts), len(text)
 
 
-@cache
-def _codec_info(codec: str) -> codecs.CodecInfo | None:
-    encoding = codec.removeprefix(PREFIX).upper()
-    if not codec.startswith(PREFIX) or encoding not in FORMS:
-        return None
-    return codecs.CodecInfo(
-        name=codec,
-        encode=lambda text, errors="strict": _encode(text, errors, encoding),
-        decode=lambda raw, errors="strict": _decode(raw, errors, encoding),
-    )
+def register_codecs(prefix: str, encode: Callable[..., tuple[bytes, int]], decode: Callable[..., tuple[str, int]]) -> None:
+    """Give Python a codec for each of FORMS, whose name begins so; both functions are given the encoding, too."""
+
+    @cache
+    def find(codec: str) -> codecs.CodecInfo | None:
+        encoding = codec.removeprefix(prefix).upper()
+        if not codec.startswith(prefix) or encoding not in FORMS:
+            return None
+        return codecs.CodecInfo(
+            name=codec,
+            encode=lambda text, errors="strict": encode(text, errors, encoding),
+            decode=lambda raw, errors="strict": decode(raw, errors, encoding),
+        )
+
+    codecs.register(find)
 
 
-codecs.register(_codec_info)
+register_codecs(PREFIX, _encode, _decode)

@@ -6,10 +6,8 @@ compare, and may be two of its own, or that of another character as well. Bytes 
 
 from __future__ import annotations
 
-import codecs
-from functools import cache
-
 from tailrace.types.encodings.multibyte import BEFORE_PLANES, FORMS, PLANE, SS2, SS3, slot_of
+from tailrace.types.encodings.multibyte_codecs import register_codecs
 
 _PREFIX = "characters_of_"
 _FIRST = 0x20000
@@ -52,16 +50,4 @@ def _encode(text: str, errors: str, encoding: str) -> tuple[bytes, int]:
     return b"".join(parts), len(text)
 
 
-@cache
-def _codec_info(codec: str) -> codecs.CodecInfo | None:
-    encoding = codec.removeprefix(_PREFIX).upper()
-    if not codec.startswith(_PREFIX) or encoding not in FORMS:
-        return None
-    return codecs.CodecInfo(
-        name=codec,
-        encode=lambda text, errors="strict": _encode(text, errors, encoding),
-        decode=lambda raw, errors="strict": _decode(raw, errors, encoding),
-    )
-
-
-codecs.register(_codec_info)
+register_codecs(_PREFIX, _encode, _decode)
