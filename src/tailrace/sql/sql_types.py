@@ -14,6 +14,8 @@ import pyarrow as pa
 from tailrace.errors import UsageError
 from tailrace.model import PgType
 from tailrace.settings import parse_bool, parse_lsn
+from tailrace.types import oids
+from tailrace.types.arrays.text import read_array_literal
 from tailrace.types.built_in import built_in_types
 
 ARROW: dict[str, pa.DataType] = {
@@ -99,19 +101,8 @@ def _integer(kind: str, text: str) -> int:
 
 def read_array(text: str) -> list[str | None] | list[list]:
     """A text[] of one dimension, or, as lists in a list, of more (`array_in`); of those only that there are more matters."""
-    stripped = text.strip()
-    if not (stripped.startswith("{") and stripped.endswith("}")):
-        raise UsageError(
-            f'malformed array literal: "{text}"',
-            detail='Array value must start with "{" or dimension information.',
-            sqlstate="22P02",
-        )
-    inner = stripped[1:-1]
-    if inner.lstrip().startswith("{"):
-        return [[inner]]
-    values: list[str | None] = []
-    for quoted, bare in re.findall(r'\s*(?:"((?:[^"\\]|\\.)*)"|([^,"]+))\s*(?:,|$)', inner):
-        word = bare.strip()
-        unescaped = re.sub(r"\\(.)", r"\1", quoted if not bare else word)
-        values.append(None if word.upper() == "NULL" and bare else unescaped)
-    return values
+    if not text.lstrip().startswith(("{", "[")):
+        detail = 'Array value must start with "{" or dimension information.'
+        raise UsageError(f'malformed array literal: "{text}"', detail=detail, sqlstate="22P02")
+    shape, words = read_array_literal(text, built_in_types()[oids.TEXTARRAY])
+    return words if len(shape.lengths) < 2 else [words]
