@@ -11,6 +11,7 @@ import pytest
 
 from support.cases import all_cases, open_case
 from tailrace.errors import CorruptWal, TailraceError, UnsupportedWal
+from tailrace.majors import Capability, supports
 from tailrace.model import PAGE_SIZE, Lsn, Stretch
 from tailrace.pipeline import LocalRunner, scan_log
 from tailrace.storage.segment_files import open_segments
@@ -72,6 +73,14 @@ def test_every_value_of_every_manager(major: int) -> None:
             known = meaning_of(major, manager, info) != Meaning.UNKNOWN
             assert known == _expected(major, manager, info), (manager, info)
             assert known == (requirements[manager << 4 | info >> 4] >= 0)
+
+
+@pytest.mark.parametrize("major", FORMATS)
+def test_an_opcode_has_one_row_in_a_major(major: int) -> None:
+    for manager, types in opcodes.RECORD_TYPES.items():
+        rows = [each.opcode for each in types if supports(major, Capability.of(each.majors))]
+        assert len(rows) == len(set(rows)), manager
+        assert {opcodes.opcode_of(manager, opcode) for opcode in rows} == set(rows)
 
 
 @pytest.mark.parametrize("major", FORMATS)
