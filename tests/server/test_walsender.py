@@ -14,22 +14,16 @@ import psycopg
 import pytest
 
 from support.raw_client import RawClient, said
+from support.raw_stream import WHO, RawStream
 from support.served import Served
 from support.servers import Server
 from support.slots import TAILRACE
 from tailrace.model import Lsn
 from tailrace.wire import messages as m
 from tailrace.wire.startup import CancelRequest, write_startup
-from tailrace.wire.stream import (
-    PrimaryKeepalive,
-    StandbyStatusUpdate,
-    XLogData,
-    read_from_walsender,
-    write_to_walsender,
-)
+from tailrace.wire.stream import PrimaryKeepalive
 
 pytestmark = pytest.mark.postgres
-WHO = {"user": "postgres", "database": "postgres", "replication": "database"}
 
 
 @pytest.fixture(scope="module")
@@ -43,45 +37,6 @@ def server() -> Iterator[Server]:
 def served(server: Server, tmp_path: Path) -> Iterator[Served]:
     with Served(server.data_dir, tmp_path / "state") as served:
         yield served
-
-
-class Stream:
-    """A raw client that streams."""
-
-    def __init__(self, served: Served, slot: str, start: str = "0/0", **more: str) -> None:
-        self.client = RawClient(served.port, **WHO, **more)
-        self.begin(slot, start)
-
-    def begin(self, slot: str, start: str = "0/0", options: str = "") -> None:
-        self.client.send(m.Query(f"START_REPLICATION SLOT {slot} LOGICAL {start}{options}"))
-        assert isinstance(self.client.message(), m.CopyBothResponse)
-
-    def __enter__(self) -> Stream:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.client.socket.close()
-
-    def next(self) -> Any:
-        message = self.client.message()
-        return read_from_walsender(message.data) if isinstance(message, m.CopyData) else message
-
-    def data(self, count: int) -> list[XLogData]:
-        """So many payloads."""
-        found: list[XLogData] = []
-        while len(found) < count:
-            message = self.next()
-            assert isinstance(message, XLogData | PrimaryKeepalive), message
-            if isinstance(message, XLogData):
-                found.append(message)
-        return found
-
-    def report(self, written: int, flushed: int = 0, applied: int = 0, *, asks: bool = False) -> None:
-        update = StandbyStatusUpdate(Lsn(written), Lsn(flushed), Lsn(applied), 0, asks)
-        self.client.send(m.CopyData(write_to_walsender(update)))
-
-    def texts(self, count: int) -> list[str]:
-        return [each.payload.decode() for each in self.data(count)]
 
 
 def _slot(served: Served, name: str, plugin: str = "test_decoding") -> None:
@@ -107,7 +62,7 @@ def test_flush_alone_confirms(server: Server, served: Served) -> None:
     _slot(served, "s")
     before = _column(served, "s", "confirmed_flush_lsn")
     server.say("INSERT INTO t VALUES (100)", "INSERT INTO t VALUES (101)")
-    with Stream(served, "s") as stream:
+    with RawStream(served, "s") as stream:
         rows = stream.data(6)
         ends = [rows[2].start, rows[5].start]
         assert [each.payload.decode().split(" ")[0] for each in rows] == ["BEGIN", "table", "COMMIT"] * 2
@@ -123,7 +78,7 @@ def test_flush_alone_confirms(server: Server, served: Served) -> None:
         assert Lsn.parse(_column(served, "s", "confirmed_flush_lsn")) <= Lsn.parse(server.flush_lsn())
     server.say("INSERT INTO t VALUES (102)")
     _until(lambda: not _column(served, "s", "active"))
-    with Stream(served, "s") as stream:
+    with RawStream(served, "s") as stream:
         assert "id[integer]:102" in stream.texts(3)[1]
 
 
@@ -134,7 +89,7 @@ def test_where_it_starts(server: Server, served: Served) -> None:
     server.say("INSERT INTO t VALUES (111)")
     confirmed = _column(served, "s", "confirmed_flush_lsn")
     for start, number in (("0/1", 110), (middle, 111), ("0/0", 110)):
-        with Stream(served, "s", start) as stream:
+        with RawStream(served, "s", start) as stream:
             assert f"id[integer]:{number}" in stream.texts(3)[1]
         _until(lambda: not _column(served, "s", "active"))
     assert _column(served, "s", "confirmed_flush_lsn") == confirmed
@@ -143,7 +98,7 @@ def test_where_it_starts(server: Server, served: Served) -> None:
 def test_it_is_canceled_and_begins_again(server: Server, served: Served) -> None:
     _slot(served, "s")
     server.say("INSERT INTO t VALUES (120)")
-    with Stream(served, "s") as stream:
+    with RawStream(served, "s") as stream:
         stream.data(3)
         [key] = [each for each in stream.client.greeting if isinstance(each, m.BackendKeyData)]
         for secret, counts in ((b"nope", False), (key.secret, True)):
@@ -184,7 +139,7 @@ class BareSocket:
 
 def test_a_silent_client_is_asked_and_then_cut(served: Served) -> None:
     _slot(served, "s")
-    with Stream(served, "s", options="-c wal_sender_timeout=2s") as stream:
+    with RawStream(served, "s", options="-c wal_sender_timeout=2s") as stream:
         began = time.monotonic()
         while not (isinstance(message := stream.next(), PrimaryKeepalive) and message.wants_reply):
             assert isinstance(message, PrimaryKeepalive)
@@ -213,7 +168,7 @@ def test_a_silent_client_is_asked_and_then_cut(served: Served) -> None:
 )
 def test_what_it_may_be_sent(served: Served, sent: bytes, answers: list[str]) -> None:
     _slot(served, "s")
-    with Stream(served, "s") as stream:
+    with RawStream(served, "s") as stream:
         stream.client.socket.sendall(sent)
         if answers == ["no end"]:
             stream.report(0, asks=True)
@@ -232,7 +187,7 @@ def test_what_it_may_be_sent(served: Served, sent: bytes, answers: list[str]) ->
 def test_one_at_a_time_has_a_slot(server: Server, served: Served, tmp_path: Path) -> None:
     _slot(served, "s")
     state = ("--state", str(tmp_path / "state"))
-    with Stream(served, "s") as stream:
+    with RawStream(served, "s") as stream:
         [key] = [each for each in stream.client.greeting if isinstance(each, m.BackendKeyData)]
         message = f'replication slot "s" is active for PID {key.pid}'
         with served.connect(replication="database") as client:
@@ -298,7 +253,7 @@ def test_the_server_ends(server: Server, tmp_path: Path) -> None:
         _slot(served, "s")
         server.say("INSERT INTO t VALUES (140)")
         idle = RawClient(served.port, **WHO)
-        with Stream(served, "s") as stream:
+        with RawStream(served, "s") as stream:
             last = stream.data(3)[-1]
             assert served.process is not None
             served.process.send_signal(signal.SIGTERM)
@@ -318,7 +273,7 @@ def test_who_does_not_read_holds_back_nobody_else(server: Server, served: Served
     for name in ("slow", "quick"):
         _slot(served, name)
     server.say("INSERT INTO t SELECT i, repeat('x', 500) FROM generate_series(1000, 60000) i")
-    with Stream(served, "slow"), Stream(served, "quick") as quick:
+    with RawStream(served, "slow"), RawStream(served, "quick") as quick:
         began = time.monotonic()
         assert quick.data(59003)[-1].payload.startswith(b"COMMIT")
         assert time.monotonic() - began < 60

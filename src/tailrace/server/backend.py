@@ -47,7 +47,7 @@ class Backend:
         self._extended: ExtendedQueries | None = None
         self._is_skipping = False
         self._is_stopping = False
-        self._task = asyncio.current_task()
+        self._has_ended = False
 
     async def run(self) -> None:
         """Until the client has gone, or is sent away."""
@@ -106,7 +106,7 @@ class Backend:
             if isinstance(message, m.Query):
                 self._is_skipping = False
                 await self._query(message.text, session)
-                if self._link.is_gone:
+                if self._link.is_gone or self._has_ended:
                     return
                 self._ready(session)
             elif isinstance(message, m.Sync):
@@ -196,9 +196,10 @@ class Backend:
         if session.status == IN_BLOCK and isinstance(command, _NOT_IN_BLOCK):
             raise UsageError(f"{first_word(text)} cannot run inside a transaction block", sqlstate="25001")
         result = await run_command(command, session)
-        if self._link.is_gone or session.is_stopping:
-            return
         if isinstance(command, StartReplicationCmd):
+            self._has_ended = session.is_stopping  # its last words are said
+            if self._has_ended or self._link.is_gone:
+                return
             self._link.send(m.CommandComplete("COPY 0"))
         self._send(result)
 
