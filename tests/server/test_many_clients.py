@@ -128,10 +128,11 @@ def test_drawn_packets_and_commands(seconds: int, tmp_path: Path) -> None:
 
 
 _COMMANDS = (
-    "IDENTIFY_SYSTEM", "SHOW", "CREATE_REPLICATION_SLOT", "DROP_REPLICATION_SLOT", "START_REPLICATION", "SLOT", "LOGICAL", "PHYSICAL", "a", "b",
-    "test_decoding", "pgoutput", "wal2json", "0/0", "FF/FFFFFFFF", "(", ")", ",", "'x'", "'1'", "proto_version", "TEMPORARY",
-    "SNAPSHOT", "'nothing'", ";", "TIMELINE", "7", '"', "'", "ALTER_REPLICATION_SLOT", "two_phase", "READ_REPLICATION_SLOT", "SELECT", "*", "FROM", "pg_replication_slots",
-    "pg_logical_slot_get_changes('a', NULL, NULL)", "BEGIN", "COMMIT", "\0", "é", "WAIT", "TIMELINE_HISTORY", "pg_stat_activity", "$1",
+    *"""IDENTIFY_SYSTEM SHOW CREATE_REPLICATION_SLOT DROP_REPLICATION_SLOT START_REPLICATION SLOT LOGICAL PHYSICAL a b test_decoding
+    pgoutput wal2json 0/0 FF/FFFFFFFF ( ) , 'x' '1' proto_version TEMPORARY SNAPSHOT 'nothing' ; TIMELINE 7 " ' two_phase WAIT
+    ALTER_REPLICATION_SLOT READ_REPLICATION_SLOT TIMELINE_HISTORY SELECT * FROM pg_replication_slots BEGIN COMMIT pg_stat_activity
+    $1 é""".split(),
+    "pg_logical_slot_get_changes('a', NULL, NULL)", "\0",
 )  # fmt: skip
 
 
