@@ -3,7 +3,8 @@
     python benchmarks/latency.py --rate 1000 --seconds 20 --consumers 1,4,8
 
 Clients insert a row a transaction, at a rate; one transaction stays open all the while. Of each row it is noted when its COMMIT returned, and when
-its line came out of the consumer's standard output: `tailrace slot receive -f -`, or `pg_recvlogical --start -f -`. Printed are median and 99th
+its line came out of the consumer's standard output: `tailrace slot receive -f -`, or `pg_recvlogical --start -f -` of `tailrace serve` or of the
+server. Printed are median and 99th
 percentile, and the CPU seconds that the server's processes, and the consumers', took while rows came.
 """
 
@@ -23,11 +24,13 @@ from pathlib import Path
 
 import psutil
 
+from support.served import Served
 from support.servers import Server
 from tailrace.cli.verbs.slot import create
 
 MAJOR = 16
 CLIENTS = 4
+SERVED = "tailrace serve"
 _ROW = re.compile(rb"INSERT: id\[integer\]:(\d+)")
 _STARTS = 6.0
 """Seconds until every consumer is at work."""
@@ -58,23 +61,28 @@ def main() -> None:
         "| consumers | of | rows/s | median ms | p99 ms | CPU s, server | CPU s, consumers |\n|---|---|---|---|---|---|---|\n"
     )
     for count in map(int, options.consumers.split(",")):
-        for kind in ("tailrace", "walsender"):
+        for kind in ("tailrace", SERVED, "walsender"):
             _line(kind, count, options.rate, options.seconds)
 
 
 def _line(kind: str, count: int, rate: int, seconds: float) -> None:
     with Server(MAJOR, wal_segment_mb=16) as server, tempfile.TemporaryDirectory() as state, ExitStack() as stack:
         server.sql("CREATE TABLE t (id int PRIMARY KEY, v text)")
-        commands = [_slot(server, kind, f"s{number}", Path(state) / "slots") for number in range(count)]
+        side: Server | Served = server
+        if kind == SERVED:
+            side = stack.enter_context(Served(server.data_dir, Path(state) / "slots", dbname=server.dbname))
+        commands = [_slot(server, side, kind, f"s{number}", Path(state) / "slots") for number in range(count)]
         slow = stack.enter_context(server.connect(autocommit=False))
         slow.execute("INSERT INTO t VALUES (-1, 'open all the while')")
         readers = [Reader(stack.enter_context(_running(command))) for command in commands]
         time.sleep(_STARTS)
         postmaster = psutil.Process(int((server.data_dir / "postmaster.pid").read_text().split()[0]))
-        before = _cpu(postmaster), sum(_cpu(psutil.Process(reader.process.pid)) for reader in readers)
+        ours = [side.process.pid] if isinstance(side, Served) and side.process is not None else []
+        consumers = [psutil.Process(pid) for pid in (*ours, *(reader.process.pid for reader in readers))]
+        before = _cpu(postmaster), sum(map(_cpu, consumers))
         done = _load(server, rate, seconds)
         _caught_up(readers, len(done))
-        after = _cpu(postmaster), sum(_cpu(psutil.Process(reader.process.pid)) for reader in readers)
+        after = _cpu(postmaster), sum(map(_cpu, consumers))
         late = sorted(1000 * (reader.came[row] - at) for reader in readers for row, at in done.items() if row in reader.came)
         if len(late) != count * len(done):
             raise RuntimeError(f"{count * len(done) - len(late)} rows did not come")
@@ -85,13 +93,14 @@ def _line(kind: str, count: int, rate: int, seconds: float) -> None:
         sys.stdout.flush()
 
 
-def _slot(server: Server, kind: str, name: str, state: Path) -> list[str]:
+def _slot(server: Server, side: Server | Served, kind: str, name: str, state: Path) -> list[str]:
     """A new slot, and the command that consumes it."""
     if kind == "tailrace":
         create(name, server.data_dir, server.dbname, state)
         return [str(Path(sys.executable).with_name("tailrace")), "slot", "receive", name, "--state", str(state), "-f", "-"]
-    server.sql("SELECT pg_create_logical_replication_slot(%s, 'test_decoding')", [name])
-    return [str(server.bin("pg_recvlogical")), "-d", server.dsn(server.dbname), "-S", name, "--start", "-f", "-"]
+    with side.connect() as connection:
+        connection.execute("SELECT pg_create_logical_replication_slot(%s, 'test_decoding')", [name])
+    return [str(server.bin("pg_recvlogical")), "-d", side.dsn(), "-S", name, "--start", "-f", "-"]
 
 
 @contextmanager

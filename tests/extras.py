@@ -235,6 +235,15 @@ def computes(home: Home, case: Case) -> None:
     assert home.printed(*words, "-c", "SELECT count(*) FROM pg_replication_slots") == "0\n"
 
 
+def misses_the_server(home: Home, case: Case) -> None:
+    words = ("tailrace", "serve", case.data_dir, "--state", home.path / "state", "--check")
+    home.refused("scramp is not installed\nHINT:  pip install 'tailrace[serve]'", *words)
+
+
+def serves(home: Home, case: Case) -> None:
+    assert "slots: none yet" in home.printed("tailrace", "serve", case.data_dir, "--state", home.path / "state", "--check")
+
+
 def misses_the_demo(home: Home, case: Case) -> None:
     done = home.run("tailrace", "demo")
     assert (done.returncode, done.stdout) == (1, ""), done
@@ -274,7 +283,8 @@ EXTRAS: dict[str, tuple[tuple[str, ...], list[Trial]]] = {
     UNIVERSAL: ((), [compiles]),
     "core": ((), [decodes, misses_the_command_line]),
     "cli": (("cli",), [prints, misses_spark, misses_duckdb, misses_the_demo]),
-    "sql": (("sql",), [prints, computes]),
+    "sql": (("sql",), [prints, computes, misses_the_server]),
+    "serve": (("serve",), [serves]),
     "delta": (("delta",), [decodes, mirrors]),
     "spark": (("spark",), [reads_a_frame]),
     "spark_sql": (("spark", "sql"), [reads_spark_sql]),

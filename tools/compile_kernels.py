@@ -57,6 +57,7 @@ def compile_by(chain: str, folder: Path) -> None:
         messages_there_and_back()
         filters_asked()
         other_encodings()
+        payloads_framed()
     for story in CASES[chain]:
         decode_case(story, folder / story)
 
@@ -104,6 +105,19 @@ def messages_there_and_back() -> None:
         pg_type = built_in_type(oid)
         assert pg_type is not None
         parse_texts(Texts.of([text]), np.ones(1, np.bool_), pg_type)
+
+
+def payloads_framed() -> None:
+    """What a plugin wrote, as a walsender sends it."""
+    import numpy as np  # noqa: PLC0415
+
+    from tailrace.types.values import Texts  # noqa: PLC0415
+    from tailrace.wire.stream import frame_payloads  # noqa: PLC0415
+
+    texts = Texts.of([b"a payload"])
+    for lsn in (np.ones(1, np.int64), np.ones(2, np.int64)[:1]):
+        frame_payloads(lsn, texts.offsets, texts.data, 0)
+        frame_payloads(lsn, texts.part(0, 1).offsets, texts.part(0, 1).data, 0)
 
 
 def filters_asked() -> None:

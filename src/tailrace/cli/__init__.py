@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from tailrace.cli.ending import NOBODY_READS, WriteFailed, drop_output, ending, ready_streams
 from tailrace.errors import TailraceError
 
-_EXTRAS = {
+_EXTRAS = {"scramp": "serve", 
     "typer": "cli", "rich": "cli", "pyspark": "spark", "py4j": "spark", "deltalake": "delta", "psycopg": "demo", "duckdb": "sql",
 }  # fmt: skip
 """What brings the packages that not everybody needs."""

@@ -1,0 +1,99 @@
+"""Streams of PostgreSQL's walsender and of `tailrace serve`, of the same slots on the same WAL, into pg_recvlogical -f /dev/null, in one run.
+
+    python benchmarks/serve.py --rows 1000000 --runs 3 --streams 1,4
+
+The server runs all the while, and both read what it has written. Nothing of the log is indexed before the first run of a slot; the slots of a state
+location share what they found out since, as walsenders share nothing. Medians, by turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "tests")]
+
+from rich.console import Console
+from rich.table import Table
+
+from postgres import MAJOR, PLUGINS, SETTINGS
+from support.builds import find_build
+from support.served import Served
+from support.servers import Server
+from tailrace.model import Lsn
+from workloads import EVERYTHING, WORKLOADS
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--workload", default="inserts", choices=list(WORKLOADS))
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--streams", default="1,4")
+    options = parser.parse_args()
+    work = WORKLOADS[options.workload]
+    with (
+        tempfile.TemporaryDirectory() as home,
+        Server(MAJOR, {**SETTINGS, "max_replication_slots": 40}, dbname="app", wal_segment_mb=16) as server,
+        Served(server.data_dir, Path(home) / "state", "--max-wal-senders", "20", dbname="app") as served,
+        server.connect() as connection,
+    ):
+        for statement in work.setup:
+            connection.execute(statement.encode())
+        connection.execute(f"CREATE PUBLICATION {EVERYTHING} FOR ALL TABLES".encode())
+        server.checkpoint()
+        for side in (server, served):
+            for plugin in PLUGINS:
+                side.connect().execute(f"SELECT pg_create_logical_replication_slot('{plugin}', '{plugin}')".encode())
+        begin = Lsn.parse(server.flush_lsn())
+        work.fill(server, connection, options.rows)
+        server.checkpoint()
+        end = server.flush_lsn()
+        counts = [int(each) for each in options.streams.split(",")]
+        _print(server, served, end, (Lsn.parse(end) - begin) / 1e6, options.runs, counts)
+
+
+def _print(server: Server, served: Served, end: str, megabytes: float, runs: int, counts: list[int]) -> None:
+    table = Table(
+        "streams", "plugin", "walsender s", "tailrace serve s", "ratio", "at first s", title=f"{megabytes:,.0f} MB of WAL"
+    )
+    number = 0
+    for count in counts:
+        for plugin in PLUGINS:
+            taken: dict[str, list[float]] = {"server": [], "served": []}
+            for _ in range(runs + 1):
+                for name, side in (("server", server), ("served", served)):
+                    number += 1
+                    taken[name].append(_streamed(side, plugin, end, [f"{plugin}_{number}_{each}" for each in range(count)]))
+            first = taken["served"][0]
+            theirs, ours = (statistics.median(times[1:]) for times in taken.values())
+            table.add_row(str(count), plugin, f"{theirs:.2f}", f"{ours:.2f}", f"{theirs / ours:.2f}", f"{first:.2f}")
+    Console(width=100).print(table)
+
+
+def _streamed(side: Server | Served, plugin: str, end: str, slots: list[str]) -> float:
+    """Seconds until so many at once have all."""
+    with side.connect() as connection:
+        for slot in slots:
+            connection.execute(f"SELECT pg_copy_logical_replication_slot('{plugin}', '{slot}')".encode())
+    client = str(find_build(MAJOR, test_decoding=False).bin("pg_recvlogical"))
+    more = [*PLUGINS[plugin], "--start", "--no-loop", "-f", "/dev/null", "--endpos", end, "-s", "0"]
+    began = time.monotonic()
+    clients = [subprocess.Popen([client, "-d", side.dsn(), "-S", slot, *more], stderr=subprocess.DEVNULL) for slot in slots]
+    for each in clients:
+        if each.wait(3600):
+            raise RuntimeError(f"pg_recvlogical ended with {each.returncode}")
+    taken = time.monotonic() - began
+    with side.connect() as connection:
+        for slot in slots:
+            connection.execute(f"SELECT pg_drop_replication_slot('{slot}')".encode())
+    return taken
+
+
+if __name__ == "__main__":
+    main()
