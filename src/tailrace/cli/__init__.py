@@ -12,8 +12,9 @@ from typing import Any, NoReturn
 from tailrace.cli.ending import NOBODY_READS, WriteFailed, drop_output, ending, ready_streams
 from tailrace.errors import TailraceError
 
-_EXTRAS = {"scramp": "serve", 
+_EXTRAS = {
     "typer": "cli", "rich": "cli", "pyspark": "spark", "py4j": "spark", "deltalake": "delta", "psycopg": "demo", "duckdb": "sql",
+    "scramp": "serve",
 }  # fmt: skip
 """What brings the packages that not everybody needs."""
 _OUT_OF_MEMORY = "out of memory\nHINT:  Give this process more (ulimit -v, its container), or decode less at once, in smaller windows (--window)."
