@@ -149,6 +149,36 @@ def test_checksums_are_computed_on_every_processor(processor: str, tmp_path: Pat
     assert (done.stdout, done.stderr) == ("0xe3069283\n", "")
 
 
+ALLOCATES = """
+import sys
+import numpy as np
+from tailrace.kernels import kernel
+@kernel
+def counted(n):
+    found = []
+    for i in range(n):
+        found.append(i)
+    return np.full(len(found), 2)
+def outer(x):
+    kept = counted(x)
+    assert after is None or "numba.np.arrayobj" not in sys.modules
+    return int(kept.sum()) if after is None else int(after(x))
+after = None
+outer._cache_misses = counted._cache_misses
+"""
+
+
+def test_what_is_loaded_and_what_is_compiled_then_go_together(run) -> None:
+    """What is loaded leaves alone what compiles. A kernel that is compiled after it, calls it, and calls of Numba what it calls, does as always."""
+    assert run("here", outer=ALLOCATES) == (8, 1, 1)
+    assert run("here", outer=ALLOCATES) == (8, 0, 0)
+    then = (
+        "@kernel\ndef after(n):\n    found = [1]\n    found.append(n)\n    return counted(n).sum() + np.full(len(found), n)[1]\n"
+    )
+    assert run("here", outer=ALLOCATES.replace("after = None\n", then)) == (12, 0, 1)
+    assert run("here", outer=ALLOCATES.replace("after = None\n", then)) == (12, 0, 0)
+
+
 ROOMS = """
 from typing import NamedTuple
 import numpy as np

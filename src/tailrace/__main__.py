@@ -1,4 +1,4 @@
-"""The process of a command line: `tailrace`, and `python -m tailrace`."""
+"""The process of a command line: `tailrace`, and `python -m tailrace`. Whoever profiles calls `tailrace.cli.main`, which returns."""
 
 from __future__ import annotations
 

@@ -20,13 +20,13 @@ import json
 import struct
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import CorruptFile, UnsupportedFile, UsageError
 from tailrace.model import Lsn
 

@@ -7,11 +7,12 @@ log at once, is one, and `pipeline.log_feed.LogFeed`, which plans it window by w
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol, TypeVar
 
 import numpy as np
 
+from tailrace.dataclass import dataclass
 from tailrace.decode import Batch, Reader, decode
 from tailrace.model import Lsn, Relation
 from tailrace.plan.events import Truncation

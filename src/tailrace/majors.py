@@ -10,9 +10,9 @@ number (tests/test_house.py).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TypeVar
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import UnsupportedWal
 
 MAJORS = (14, 15, 16, 17, 18)

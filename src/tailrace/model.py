@@ -7,9 +7,11 @@ shapes: rows live in columns (`tailrace.types.values`), one Python object per re
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
+
+from tailrace.dataclass import dataclass
 
 _LSN = re.compile(r"([0-9A-Fa-f]{1,8})/([0-9A-Fa-f]{1,8})")
 
@@ -183,7 +185,7 @@ class Transaction:
     database: int
     subxids: tuple[int, ...] = field(default=(), repr=False)
     origin: int = 0
-    origin_lsn: Lsn = Lsn(0)  # noqa: RUF009 - immutable
+    origin_lsn: Lsn = Lsn(0)
     gid: str = ""
 
     @property

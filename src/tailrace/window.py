@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ was last written before the run is left to the target (`Fill`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from tailrace.apply.keys import joined, key_of, row_codes
 from tailrace.changes import ORDER, rows_by_name
+from tailrace.dataclass import dataclass
 from tailrace.errors import InsufficientLogging
 from tailrace.model import Relation
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 
 _GIGABYTE, _MEGABYTE = 1e9, 1e6

@@ -7,11 +7,11 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
 from tailrace.cli.tables import write_json
+from tailrace.dataclass import dataclass
 from tailrace.errors import TailraceError, UsageError
 from tailrace.logicalproto.message_flow import MessageReader
 from tailrace.logicalproto.printing import MessagePrinter

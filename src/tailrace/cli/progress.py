@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from tailrace import kernels
+from tailrace.dataclass import dataclass
 from tailrace.model import Lsn
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ class Progress:
     shown: bool = field(default_factory=lambda: sys.stderr.isatty())  # noqa: PLW0108 - the stream of today, not of the import
     status: Status | None = None
     total: int = 0
-    begin: Lsn = Lsn(0)  # noqa: RUF009 - immutable
+    begin: Lsn = Lsn(0)
     end: Lsn | None = None
 
     def tell(self, line: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 from tailrace.catalog.state.state_file import read_state
@@ -12,6 +11,7 @@ from tailrace.cli.engine import runner_for
 from tailrace.cli.new_slot import open_or_make
 from tailrace.cli.progress import counted, warn
 from tailrace.cli.tables import write_json
+from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.pipeline.open_snapshot import define, open_snapshot

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from tailrace.cli.choice import On
 from tailrace.cli.engine import runner_for
+from tailrace.dataclass import dataclass
 from tailrace.errors import TailraceError
 from tailrace.pipeline.runner import Runner
 from tailrace.replication.slot_location import SlotLocation

@@ -6,7 +6,6 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from tailrace.cli.choice import On
@@ -15,6 +14,7 @@ from tailrace.cli.engine import runner_for
 from tailrace.cli.new_slot import new_slot
 from tailrace.cli.progress import Progress, counted, warn
 from tailrace.cli.slot_rows import write_slot
+from tailrace.dataclass import dataclass
 from tailrace.model import Lsn
 from tailrace.plugins.output_plugin import shut_down
 from tailrace.plugins.printing import as_json_rows, as_lines, as_psql

@@ -6,12 +6,12 @@ import atexit
 import signal
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from tailrace.cli.choice import On
 from tailrace.cli.engine import runner_for
 from tailrace.cli.progress import Progress, warn
+from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.pipeline.runner import Runner
 from tailrace.sql.connected_server import ConnectedServer

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass
 from typing import Any
+
+from tailrace.dataclass import dataclass
 
 _SHORT = 24
 """A text of so many characters stands on one line."""

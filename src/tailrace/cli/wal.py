@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from tailrace.cli.choice import On
 from tailrace.cli.engine import runner_for
 from tailrace.cli.progress import counted
 from tailrace.cli.tables import Listing, write_json, write_listing
+from tailrace.dataclass import dataclass
 from tailrace.errors import count_of
 from tailrace.model import Lsn
 from tailrace.pipeline.runner import LocalRunner, Runner

@@ -8,13 +8,14 @@ as, or of one relation. Rows of aborted, foreign or unwanted work are dropped wh
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise, starmap
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.catalog.names.oid_names import oid_alias_types
+from tailrace.dataclass import dataclass
 from tailrace.decode.rows import DELETE, INSERT, UPDATE, WalRows, grouped, wanted_rows
 from tailrace.errors import TailraceError
 from tailrace.model import Column, Lsn, Relation

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from deltalake import DeltaTable
 from psycopg import sql
 from pyarrow import csv
 
+from tailrace.dataclass import dataclass
 from tailrace.lake.reading import read_table
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import islice
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from tailrace.dataclass import dataclass
 from tailrace.demo.compare import Comparison
 from tailrace.pipeline.pipeline import Pipeline
 from tailrace.plugins.test_decoding import TestDecoding

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import UnsupportedWal
 from tailrace.expressions import tree
 from tailrace.expressions.analysis.catalog import Catalog, catalog_with

@@ -6,8 +6,9 @@ In: nothing. Out: `ExpressionSession`, for the analysis and for `deparse`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tailrace.dataclass import dataclass
 from tailrace.expressions import tree
 from tailrace.expressions.analysis.catalog import UserObjects
 from tailrace.majors import NEWEST

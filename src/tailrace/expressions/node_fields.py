@@ -6,8 +6,9 @@ In: nothing. Out: `FIELDS` and `LABELS`, by which `node_tree` reads and writes e
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
+from tailrace.dataclass import dataclass
 from tailrace.expressions import tree
 from tailrace.majors import IN_ALL, Capability, Compared
 

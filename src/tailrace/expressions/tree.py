@@ -8,8 +8,9 @@ publication's row filter may have (`check_simple_rowfilter_expr_walker` in `comm
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tailrace.dataclass import dataclass
 from tailrace.types import oids
 
 

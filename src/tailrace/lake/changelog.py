@@ -8,12 +8,13 @@ changes nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 
 from tailrace.changes import change_schema, widened
+from tailrace.dataclass import dataclass
 from tailrace.errors import TailraceError, UsageError
 from tailrace.feed import Feed, FeedSpan
 from tailrace.lake.delta_table import OpenTable, new_file

@@ -17,7 +17,7 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
@@ -29,6 +29,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import Overtaken, TailraceError
 from tailrace.lake.reading import dataset_of, rows_of
 from tailrace.lake.statistics import (

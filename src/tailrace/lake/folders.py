@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from tailrace.dataclass import dataclass
 
 _LONGEST = 200
 """Bytes; file systems end at 255."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import reduce
 from pathlib import Path
 
@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from tailrace.apply.net import NetChange, OrderKey, check_identity, net_change
 from tailrace.apply.tables import applied, filled
 from tailrace.changes import change_schema, missing_value, row_schema, widened
+from tailrace.dataclass import dataclass
 from tailrace.errors import TailraceError
 from tailrace.feed import Feed
 from tailrace.lake.delta_table import CommitNote, OpenTable, TableVersion, can_merge

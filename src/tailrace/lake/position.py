@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 from zlib import crc32
 
 from tailrace.changes import DEFAULT, row_schema
+from tailrace.dataclass import dataclass
 from tailrace.errors import MissingHistory, Overtaken, TailraceError, UsageError
 from tailrace.feed import FeedSpan
 from tailrace.lake.delta_table import METADATA, CommitNote, OpenTable, TableVersion

@@ -11,7 +11,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from tailrace.apply.net import OrderKey
 from tailrace.changes import change_batch
+from tailrace.dataclass import dataclass
 from tailrace.decode import Batch
 from tailrace.errors import TailraceError
 from tailrace.feed import Decoder, Feed

@@ -8,12 +8,13 @@ one that says what is wrong. State: the flow, the relations it described, and a 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.dataclass import dataclass
 from tailrace.decode import DELETE, INSERT, UPDATE
 from tailrace.errors import PeerError
 from tailrace.kernels import inner_kernel, kernel

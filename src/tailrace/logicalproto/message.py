@@ -15,9 +15,9 @@ the subtransaction's that made the change; `Message` has the top-level transacti
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar
 
+from tailrace.dataclass import dataclass
 from tailrace.model import Lsn
 
 NULL, UNCHANGED, TEXT, BINARY = "n", "u", "t", "b"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tailrace.catalog.history.history import History
 from tailrace.catalog.history.partitions import PARTITIONED, partitions_of
+from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.model import Relation
 from tailrace.past.past_log import PastLog

@@ -7,7 +7,6 @@ which row they are.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from itertools import starmap
@@ -15,6 +14,7 @@ from itertools import starmap
 import numpy as np
 import pyarrow as pa
 
+from tailrace.dataclass import dataclass
 from tailrace.decode import DELETE, NO_OLD, OLD_ROW, UPDATE, Batch
 from tailrace.model import Column, PgType, Relation
 from tailrace.plan.pieces import Piece

@@ -7,7 +7,6 @@ objects and leaves them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tailrace.catalog.history.partitions import Partitions
+from tailrace.dataclass import dataclass
 from tailrace.decode import DELETE, INSERT, OLD_ROW, UPDATE, Batch
 from tailrace.feed import Decoder
 from tailrace.model import PgType

@@ -9,7 +9,7 @@ that follow each other are a change; what a row said before the log is told once
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ import numpy as np
 from tailrace.catalog.history.history import History
 from tailrace.catalog.names.qualified_names import write_table_name
 from tailrace.catalog.rows.catalog_rows import CatalogTable
+from tailrace.dataclass import dataclass
 from tailrace.errors import MissingHistory
 from tailrace.feed import CommittedTruncation
 from tailrace.model import FIRST_NORMAL_OID, Lsn

@@ -8,8 +8,8 @@ Generated columns are left out: what they are made from is there.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from tailrace.dataclass import dataclass
 from tailrace.model import Column, PgType, Relation
 from tailrace.past.row_changes import Absent, Cell
 from tailrace.past.trails import Row

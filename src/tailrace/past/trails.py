@@ -9,8 +9,9 @@ unknown.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tailrace.dataclass import dataclass
 from tailrace.decode import DELETE, INSERT
 from tailrace.model import Column, Relation
 from tailrace.past.row_changes import TRUNCATE, Absent, Cell, Key, KeyColumns, RowChange, keys_of

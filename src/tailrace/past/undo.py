@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.catalog.history.history import History
+from tailrace.dataclass import dataclass
 from tailrace.decode import INSERT
 from tailrace.errors import MissingHistory, UsageError
 from tailrace.model import Relation, Transaction

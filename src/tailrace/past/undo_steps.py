@@ -7,9 +7,9 @@ run. Out: `Step`s. What cannot be taken back is a step that says why. Nothing he
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 from tailrace.catalog.names.qualified_names import write_table_name
+from tailrace.dataclass import dataclass
 from tailrace.decode import DELETE, INSERT
 from tailrace.errors import count_of
 from tailrace.feed import CommittedTruncation

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -26,6 +26,7 @@ from tailrace.catalog.rows.catalog_rows import Spans, rows_of, spans_of
 from tailrace.catalog.rows.layouts import layouts_of
 from tailrace.catalog.rows.row_versions import Versions
 from tailrace.catalog.state.catalog_state import CatalogState, advance
+from tailrace.dataclass import dataclass
 from tailrace.errors import CorruptFile, CorruptWal, MissingHistory, UsageError
 from tailrace.model import FIRST_NORMAL_OID, Locator, Lsn, Stretch
 from tailrace.pipeline.runner import Runner

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tailrace.dataclass import dataclass
 from tailrace.model import Lsn
 from tailrace.plan.demand import Demand
 from tailrace.transactions.blocks import StreamedByXid
@@ -20,5 +21,5 @@ class DecodingRange:
     upto: Lsn
     demand: Demand
     is_strict: bool
-    horizon: Lsn = Lsn(NEVER)  # noqa: RUF009 - immutable
+    horizon: Lsn = Lsn(NEVER)
     streamed: StreamedByXid = field(default_factory=dict)

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TypeVar
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import CorruptWal, MissingHistory
 from tailrace.model import Lsn
 from tailrace.pipeline.runner import Runner
@@ -121,7 +122,7 @@ class FollowedLog:
     needed_from: Lsn
     source: Source
     check: Callable[[Segments], object] = _any_line
-    last: Lsn = Lsn(0)  # noqa: RUF009 - immutable
+    last: Lsn = Lsn(0)
     nothing_new: NothingNew = field(default_factory=NothingNew.for_a_moment)
     _doubt: Doubt = field(default_factory=Doubt, repr=False)
 

@@ -8,13 +8,14 @@ need the memory, go by windows, and so go over the catalogs and plans once more.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Self
 
 from tailrace.catalog.history.history import History
 from tailrace.catalog.rows.catalog_rows import spans_of
 from tailrace.catalog.state.catalog_state import CatalogState
+from tailrace.dataclass import dataclass
 from tailrace.feed import CommittedTruncation, FeedPart
 from tailrace.model import Lsn, Relation
 from tailrace.pipeline.catalogs import Catalogs

@@ -7,13 +7,13 @@ take the same, as does whoever looks for the place where a slot can begin.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict, Unpack
 
 import numpy as np
 
 from tailrace.catalog.state.catalog_state import CatalogState
+from tailrace.dataclass import dataclass
 from tailrace.errors import MissingHistory
 from tailrace.model import Lsn
 from tailrace.pipeline.arguments import GivenLsn, GivenState, lsn_of, state_of

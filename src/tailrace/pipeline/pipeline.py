@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Self
 
 from tailrace.catalog.history.history import History
 from tailrace.catalog.state.catalog_state import CatalogState
+from tailrace.dataclass import dataclass
 from tailrace.feed import CommittedTruncation, FeedPart
 from tailrace.model import Lsn, Relation
 from tailrace.pipeline.catalogs import Catalogs

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 
+from tailrace.dataclass import dataclass
 from tailrace.model import Lsn
 from tailrace.pipeline.runner import Runner
 from tailrace.plan import Plan

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from typing import Protocol, TypeVar
 
+from tailrace.dataclass import dataclass
 from tailrace.window import WindowSize
 
 Item = TypeVar("Item")

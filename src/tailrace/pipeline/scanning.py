@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import CorruptWal, MissingHistory
 from tailrace.model import PAGE_SIZE, STRETCH_BYTES, Locator, Lsn, Stretch
 from tailrace.pipeline.runner import Runner

@@ -7,9 +7,10 @@ whole.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import takewhile
 
+from tailrace.dataclass import dataclass
 from tailrace.model import Lsn, Stretch
 from tailrace.storage.index_store import IndexStore
 from tailrace.wal.index import Index

@@ -7,12 +7,13 @@ that holds rows of theirs a `StretchPlan`; the messages and TRUNCATEs, which nee
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.catalog.history.history import History
+from tailrace.dataclass import dataclass
 from tailrace.majors import BARE_PREPARES, supports
 from tailrace.model import Lsn, Relation
 from tailrace.plan.consistency import consistency, left_out, whole

@@ -7,14 +7,13 @@ that was cut into windows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.catalog.rows.row_versions import XMIN_COMMITTED, XMIN_FROZEN, Versions
 from tailrace.catalog.state.catalog_state import CatalogState
 from tailrace.catalog.state.forget import forgotten, knows_dead, xids_of_forgotten
+from tailrace.dataclass import dataclass
 from tailrace.model import Lsn
 from tailrace.plan.consistency import consistency
 from tailrace.plan.decodable import levels_that_matter
@@ -39,7 +38,7 @@ class Carried:
     earlier: Earlier
     state: CatalogState
     known_from: Lsn
-    last: Lsn = Lsn(0)  # noqa: RUF009 - immutable
+    last: Lsn = Lsn(0)
     fingerprint: LogFingerprint | None = None
 
     @property

@@ -4,11 +4,11 @@ it."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import InsufficientLogging, TailraceError, UsageError
 from tailrace.model import Lsn
 from tailrace.transactions.fates import NEVER, Transactions

@@ -7,9 +7,10 @@ A plan is made for one demand. An outlet that asks for another would print somet
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.plan.origin_filter import OriginFilter
 from tailrace.transactions.fates import TwoPhase

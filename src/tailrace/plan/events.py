@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.catalog.history.history import History
+from tailrace.dataclass import dataclass
 from tailrace.errors import MissingHistory
 from tailrace.model import Lsn, Relation
 from tailrace.transactions.scanned_log import ScannedLog

@@ -12,12 +12,12 @@ command
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.dataclass import dataclass
 from tailrace.model import Lsn
 from tailrace.plan.xids import AllXids, all_xids
 from tailrace.ragged import ranges

@@ -12,11 +12,12 @@ which that happens their WAL is read once more (`requests`, `tailrace.wal.queued
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.dataclass import dataclass
 from tailrace.kernels import kernel
 from tailrace.plan import Plan
 from tailrace.plan.events import LogicalMessage

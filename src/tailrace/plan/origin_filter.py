@@ -6,12 +6,12 @@ In: the callback, and the origins that there are. Out: the numbers of those whos
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.catalog.history.history import History
+from tailrace.dataclass import dataclass
 from tailrace.transactions.fates import Transactions
 
 OriginFilter = Callable[[int], bool]

@@ -5,11 +5,10 @@ In: a plan and the oids of relations. Out: `Piece`s, which travel to workers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.dataclass import dataclass
 from tailrace.model import Relation
 from tailrace.plan import Plan
 from tailrace.plan.stretch_plan import StretchPlan

@@ -5,13 +5,14 @@ Small, and without a byte of WAL: which transactions are wanted, what each file 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.catalog.names.name_timeline import NameTimeline
+from tailrace.dataclass import dataclass
 from tailrace.model import FIRST_UNPINNED_OID, Relation, Stretch
 from tailrace.plan.origin_filter import NO_ORIGINS
 from tailrace.transactions.fates import Transactions

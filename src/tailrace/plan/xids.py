@@ -4,11 +4,11 @@ back."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.dataclass import dataclass
 from tailrace.transactions.fates import NEVER, Fates, Transactions
 from tailrace.transactions.subtrans import named_everywhere
 from tailrace.wal.index import Index

@@ -6,12 +6,12 @@ of them by their own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.dataclass import dataclass
 from tailrace.kernels import kernel
 from tailrace.plan.events import LogicalMessage, Truncation
 from tailrace.plugins.formatted_changes import FormattedChanges

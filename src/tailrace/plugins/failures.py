@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from copy import copy
-from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.dataclass import dataclass
 from tailrace.decode import Batch
 from tailrace.decode.damaged import first_that_fails, of_a_row
 from tailrace.errors import CorruptWal, InsufficientLogging, MissingHistory, PluginError, TailraceError, UsageError

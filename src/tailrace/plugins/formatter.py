@@ -7,9 +7,10 @@ change can only depend on the change and on the options; the other half, `Output
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar, Self
 
+from tailrace.dataclass import dataclass
 from tailrace.decode import Batch
 from tailrace.model import Relation
 from tailrace.types.style import NameOf, TextStyle

@@ -7,13 +7,13 @@ LSN (for a message outside transactions its own LSN), then BEGIN, changes by (LS
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.model import Relation
 from tailrace.plan import Plan

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import TailraceError, UsageError
 from tailrace.model import Lsn
 from tailrace.plan.demand import Demand
@@ -75,7 +76,7 @@ class DecodingContext:
     # -- set before startup
     slot: str = ""
     """The name of its slot, for errors, if it has one."""
-    style: TextStyle = TextStyle()  # noqa: RUF009 - immutable
+    style: TextStyle = TextStyle()
     """How values are printed: parameters of the session."""
     work_mem: int = WORK_MEM
     """Bytes of WAL from which on transactions are streamed, if they are: logical_decoding_work_mem."""

@@ -8,12 +8,12 @@ pgoutput sends a relation before its first row, and again after an invalidation 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.catalog.history.history import History
+from tailrace.dataclass import dataclass
 from tailrace.model import Relation
 from tailrace.plan import Plan
 from tailrace.plan.events import Truncation

@@ -7,12 +7,12 @@ nothing, and for tables, columns and schemas that no publication may have."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from tailrace.catalog.history.defaults import expressions_of
 from tailrace.catalog.history.history import History
+from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.majors import PUBLISHED_GENERATED_COLUMNS, UNOPENED_RELATIONS_EXPLAINED, supports
 from tailrace.model import FIRST_UNPINNED_OID, Relation

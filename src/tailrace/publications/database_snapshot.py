@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tailrace.dataclass import dataclass
 from tailrace.model import Lsn
 from tailrace.publications.catalog_snapshot import CatalogSnapshot
 from tailrace.publications.publication import Publication

@@ -6,9 +6,9 @@ for JSON, with the columns that a psql of the source's major has."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from tailrace.dataclass import dataclass
 from tailrace.majors import PUBLISHED_GENERATED_COLUMNS, supports
 from tailrace.model import Relation
 from tailrace.publications.catalog_snapshot import CatalogSnapshot

@@ -5,7 +5,7 @@ a table that is renamed remains published."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from tailrace.dataclass import dataclass
 
 NODE_TREE = "node tree"
 SQL = "SQL"

@@ -7,9 +7,10 @@ published columns, as they are where the log ends.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tailrace.catalog.history.history import History
+from tailrace.dataclass import dataclass
 from tailrace.errors import TailraceError, UsageError
 from tailrace.model import Relation
 from tailrace.publications.publishing.entry_timeline import Definitions, SyncEntryBuilder, created_at
@@ -28,7 +29,7 @@ class Subscription:
 
     names: tuple[str, ...]
     definitions: Definitions = ()
-    style: TextStyle = TextStyle()  # noqa: RUF009 - immutable
+    style: TextStyle = TextStyle()
 
 
 def publication_names(given: str | Sequence[str]) -> tuple[str, ...]:

@@ -8,10 +8,10 @@ whatever the actions, a row needs to pass the filter of one of the publications.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from tailrace.dataclass import dataclass
 from tailrace.model import FIRST_NORMAL_OID, Relation
 from tailrace.publications.database_snapshot import DatabaseSnapshot
 from tailrace.publications.publishing.entry_timeline import Definitions, SyncEntryBuilder

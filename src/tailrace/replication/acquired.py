@@ -16,11 +16,12 @@ from __future__ import annotations
 import time
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import chain
 from types import TracebackType
 from typing import Self
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import MissingHistory, UsageError
 from tailrace.model import Lsn, Stretch
 from tailrace.pipeline.decoding_range import DecodingRange

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import MissingHistory, TailraceError
 from tailrace.model import Lsn
 from tailrace.plan.carried import Carried

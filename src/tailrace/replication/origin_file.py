@@ -6,9 +6,9 @@ It is replaced as a whole, so a reader sees the origins before a change or after
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.slots.origins import Origins, read_origins, write_origins
 from tailrace.storage.file_lock import FileLock

@@ -13,11 +13,12 @@ from __future__ import annotations
 import os
 import zlib
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from tailrace.checksummed_file import FileKind, fact
+from tailrace.dataclass import dataclass
 from tailrace.model import Lsn
 from tailrace.slots.consumer_session import ConsumerSession
 from tailrace.slots.slot import Slot

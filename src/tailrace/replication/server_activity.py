@@ -7,11 +7,12 @@ its lock, `server`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import get_type_hints
 
 from tailrace.checksummed_file import FileKind, fact
+from tailrace.dataclass import dataclass
 from tailrace.errors import TailraceError
 from tailrace.storage.file_lock import FileLock
 from tailrace.storage.whole_file import write_whole

@@ -11,10 +11,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import MissingHistory
 from tailrace.model import Lsn
 from tailrace.pipeline.following import FollowedLog, Steps, open_source

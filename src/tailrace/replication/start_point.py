@@ -9,12 +9,13 @@ hand holds.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import MissingHistory, UsageError, count_of
 from tailrace.model import PAGE_SIZE, STRETCH_BYTES, Lsn, Stretch
 from tailrace.pipeline.capture import capture

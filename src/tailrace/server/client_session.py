@@ -8,9 +8,10 @@ import warnings
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.replication.session_slots import SessionSlots
 from tailrace.server.connected import Client

@@ -10,9 +10,10 @@ import itertools
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.replication.server_activity import ConnectedClient, ServerActivity
 from tailrace.server.clock import now

@@ -6,9 +6,10 @@ import asyncio
 import contextvars
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar
 
+from tailrace.dataclass import dataclass
 from tailrace.model import Lsn
 from tailrace.pipeline.runner import Runner
 from tailrace.replication.server_activity import ServerActivity

@@ -7,8 +7,9 @@ What has no meaning here is kept and shown, and nothing else is done: timeouts o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.settings import parse_bool
 from tailrace.sql.parameters import Parameters

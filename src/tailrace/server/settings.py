@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from tailrace.dataclass import dataclass
 from tailrace.server.host_based_access import DEFAULT_RULES, Rule
 from tailrace.server.roles import Roles
 

@@ -6,8 +6,9 @@ from __future__ import annotations
 import asyncio
 import pwd
 import ssl
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import PeerError, UsageError
 from tailrace.majors import WAL_SENDERS_EXPLAINED, supports
 from tailrace.server.authentication import OK, ScramExchange, check_peer

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.server.walsender import StreamPositions
 

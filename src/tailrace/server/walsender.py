@@ -11,9 +11,10 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeVar
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import PeerError, TailraceError, UsageError
 from tailrace.model import Lsn
 from tailrace.pipeline.following import NothingNew
@@ -51,10 +52,10 @@ class StreamPositions:
     """What pg_stat_replication shows of a stream: how far it is, and what the client has said, as it said it. 0: nothing yet."""
 
     state: str = "startup"
-    sent: Lsn = Lsn(0)  # noqa: RUF009 - immutable
-    written: Lsn = Lsn(0)  # noqa: RUF009 - immutable
-    flushed: Lsn = Lsn(0)  # noqa: RUF009 - immutable
-    applied: Lsn = Lsn(0)  # noqa: RUF009 - immutable
+    sent: Lsn = Lsn(0)
+    written: Lsn = Lsn(0)
+    flushed: Lsn = Lsn(0)
+    applied: Lsn = Lsn(0)
     reply_time: int = 0
 
 

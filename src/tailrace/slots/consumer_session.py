@@ -7,10 +7,11 @@ On the server that ends with the connection. Who writes a file exactly once keep
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from tailrace.checksummed_file import fact
+from tailrace.dataclass import dataclass
 from tailrace.model import Lsn
 from tailrace.transactions.blocks import Streamed, StreamedByXid
 from tailrace.wal.log_fingerprint import LogFingerprint

@@ -7,11 +7,12 @@ In: the command, and what is known where the slot begins. Out: the `Slot`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from tailrace.catalog.state.catalog_state import CatalogState
+from tailrace.dataclass import dataclass
 from tailrace.model import Lsn
 from tailrace.plan.carried import Carried
 from tailrace.slots.slot import Slot

@@ -4,10 +4,11 @@ of what users write."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import get_type_hints
 
 from tailrace.checksummed_file import FileKind, fact
+from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.window import UNITS, parse_size
 

@@ -7,10 +7,11 @@ In and out: `Origins`, and the bytes of their file. Raises UsageError in the ser
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from tailrace.checksummed_file import FileKind, fact
+from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.majors import LIMITED_ORIGIN_NAMES, RESERVED_ORIGIN_NAMES, RESERVED_ORIGINS, said_by, supports
 from tailrace.model import Lsn

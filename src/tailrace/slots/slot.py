@@ -7,10 +7,11 @@ In and out: `Slot`, and its bytes; where the log stands. Out: whether the slot c
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, get_type_hints
 
 from tailrace.checksummed_file import FileKind, fact
+from tailrace.dataclass import dataclass
 from tailrace.errors import MissingHistory, UsageError
 from tailrace.model import Lsn
 from tailrace.wal.log_fingerprint import LogFingerprint

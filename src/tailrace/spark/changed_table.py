@@ -6,12 +6,13 @@ it, and which changes of a batch are its.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.catalog.history.partitions import PARTITIONED, Partitions, partitions_of
+from tailrace.dataclass import dataclass
 from tailrace.decode import Batch
 from tailrace.errors import UsageError
 from tailrace.model import Lsn, Relation

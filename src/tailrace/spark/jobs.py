@@ -11,7 +11,7 @@ import pickle
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.functions import spark_partition_id
 
+from tailrace.dataclass import dataclass
 from tailrace.model import STRETCH_BYTES
 from tailrace.spark.pickling import pack, unpack
 from tailrace.spark.workers import settle

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import CorruptFile
 from tailrace.model import Lsn
 from tailrace.wal.log_fingerprint import LogFingerprint

@@ -6,7 +6,7 @@ In: a piece and what decodes it, the tables, and the shape of rows. Out: record 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 
 import numpy as np
@@ -14,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tailrace.changes import COLUMNS, change_batch, change_schema
+from tailrace.dataclass import dataclass
 from tailrace.decode import Batch
 from tailrace.errors import UsageError
 from tailrace.feed import Decoder

@@ -11,7 +11,7 @@ import re
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -22,6 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from tailrace.catalog.rows.layouts import tracked_columns
+from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.pipeline import LocalRunner, Runner
 from tailrace.spark.jobs import SparkRunner

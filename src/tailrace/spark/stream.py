@@ -12,7 +12,7 @@ checkpoint is ahead of the slot, the checkpoint counts.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -22,6 +22,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes, SupportsTr
 
 from tailrace.catalog.history.partitions import partitions_of
 from tailrace.catalog.names.qualified_names import read_table_name, read_table_names
+from tailrace.dataclass import dataclass
 from tailrace.errors import MissingHistory, UsageError
 from tailrace.feed import decode_piece
 from tailrace.model import Lsn, Relation
@@ -83,7 +84,7 @@ class StreamOfTables:
     publication: str = ""
     state: str | None = None
     relation: Relation | None = None
-    known_at: Lsn = Lsn(0)  # noqa: RUF009 - immutable
+    known_at: Lsn = Lsn(0)
 
     def demand(self) -> Demand:
         return replace(OF_TABLES, search_path=self.shape.style.text.schemas)

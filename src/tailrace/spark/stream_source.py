@@ -8,12 +8,12 @@ is planned and not decoded; the slot is a temporary one, in a state location of 
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from tailrace.catalog.history.history import History
 from tailrace.catalog.state.state_file import read_state
+from tailrace.dataclass import dataclass
 from tailrace.model import Lsn
 from tailrace.pipeline.following import open_source
 from tailrace.pipeline.runner import LocalRunner

@@ -5,8 +5,9 @@ In: names and values. Out: `Parameters`, which are never changed, only replaced.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.majors import NEWEST, PARAMETERS_SPELLED_AS_DEFINED, supports
 from tailrace.model import Lsn
@@ -28,7 +29,7 @@ _SHOWN = {
 class Parameters:
     """`style` is what values look like; `as_of` the moment of the catalogs, None: where the log ends."""
 
-    style: TextStyle = TextStyle()  # noqa: RUF009 - immutable
+    style: TextStyle = TextStyle()
     as_of: Lsn | None = None
     work_mem: str = ""
 

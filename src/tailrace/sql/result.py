@@ -6,10 +6,9 @@ and number, which are zero here): https://www.postgresql.org/docs/current/protoc
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pyarrow as pa
 
+from tailrace.dataclass import dataclass
 from tailrace.types import oids
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 import tarfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from tailrace.catalog.state.state_file import STATE_FILE, read_state
+from tailrace.dataclass import dataclass
 from tailrace.errors import UnsupportedFile, UsageError
 from tailrace.model import Lsn
 from tailrace.storage.segments import Segments

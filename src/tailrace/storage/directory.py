@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from tailrace.catalog.data_directory.multixacts import Multixacts
 from tailrace.catalog.data_directory.relation_map import read_relation_map
 from tailrace.catalog.pages.catalog_files import FileKey
 from tailrace.catalog.pages.heap_pages import CatalogPages
+from tailrace.dataclass import dataclass
 from tailrace.errors import CorruptFile, MissingHistory
 from tailrace.model import PAGE_SIZE
 from tailrace.transactions.epochs import XidClock

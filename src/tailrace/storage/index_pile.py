@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import tempfile
 import weakref
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 import numpy as np
 
+from tailrace.dataclass import dataclass
 from tailrace.storage.scratch_folder import ScratchFolder
 from tailrace.wal.index import Index
 from tailrace.wal.indexfile import read_index, write_index

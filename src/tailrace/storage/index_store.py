@@ -7,9 +7,9 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import TailraceError
 from tailrace.model import Lsn, Stretch
 from tailrace.storage.file_lock import FileLock

@@ -12,8 +12,10 @@ import time
 import uuid
 import weakref
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
+
+from tailrace.dataclass import dataclass
 
 _SUFFIX = ".lease"
 

@@ -11,11 +11,12 @@ from __future__ import annotations
 import os
 import uuid
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import get_type_hints
 
 from tailrace.checksummed_file import FileKind, fact
+from tailrace.dataclass import dataclass
 from tailrace.errors import TailraceError, UsageError
 from tailrace.storage.birth_time import as_time, born
 from tailrace.storage.whole_file import write_whole

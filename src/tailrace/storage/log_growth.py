@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from tailrace.dataclass import dataclass
 from tailrace.model import PAGE_SIZE, Lsn
 from tailrace.storage.segments import Segments, segment_name
 from tailrace.storage.source import wal_of

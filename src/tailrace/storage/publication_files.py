@@ -6,9 +6,9 @@ A file is replaced as a whole, so a reader sees the definitions before a stateme
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.publications.commands.definition_file import Definitions, read_definitions, write_definitions
 from tailrace.storage.file_lock import FileLock

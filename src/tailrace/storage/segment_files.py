@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 import stat
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import CorruptWal, MissingHistory, TailraceError
 from tailrace.model import PAGE_SIZE, Lsn
 from tailrace.storage.segments import Segment, Segments, in_place

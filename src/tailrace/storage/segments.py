@@ -10,7 +10,7 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import CorruptWal, MissingHistory
 from tailrace.model import PAGE_SIZE, Lsn
 from tailrace.wal.pages import LogIdentity, WalBytes, spacious

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from tailrace.catalog.data_directory.commit_status import CommitStatus
 from tailrace.catalog.data_directory.control_file import ControlFile
+from tailrace.dataclass import dataclass
 from tailrace.errors import CorruptWal, UsageError
 from tailrace.model import Lsn
 from tailrace.storage.directory import DataDirectory

@@ -19,9 +19,10 @@ import time
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import FailedWrite
 from tailrace.model import Lsn
 from tailrace.storage.kept_copies import kept_copies

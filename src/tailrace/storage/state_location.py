@@ -13,10 +13,10 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.publications.publishing.entry_timeline import Definitions
 from tailrace.slots.location import Settings, parse_settings, read_location, write_location

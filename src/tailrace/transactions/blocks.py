@@ -10,12 +10,13 @@ depends on windows. Put together they are what the transaction did.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.dataclass import dataclass
 from tailrace.model import Lsn
 from tailrace.transactions.fates import BLOCK, NO_END, STREAM_ABORT, TwoPhase, fates_of
 from tailrace.transactions.scanned_log import ScannedLog

@@ -12,11 +12,12 @@ transactions is longer than any stretch.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import CorruptWal
 from tailrace.kernels import kernel
 from tailrace.wal.index import Index

@@ -16,11 +16,12 @@ and that it was rolled back after all like a ROLLBACK PREPARED (`transactions/bl
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.dataclass import dataclass
 from tailrace.model import Lsn, Transaction
 from tailrace.ragged import bounds_of, lists_of, taken_of
 from tailrace.transactions.epochs import LOW_WORD

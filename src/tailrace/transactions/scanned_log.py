@@ -7,11 +7,12 @@ xids are all full.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.dataclass import dataclass
 from tailrace.model import Lsn
 from tailrace.transactions.epochs import XidClock
 from tailrace.transactions.fates import EndedElsewhere, Fates, TwoPhase, fates_of

@@ -8,11 +8,11 @@ open until it is committed or rolled back, whenever it is told.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.dataclass import dataclass
 from tailrace.ragged import lists_of
 from tailrace.transactions.scanned_log import ScannedLog
 from tailrace.wal import xact

@@ -9,10 +9,11 @@ never reads a catalog. It must survive pickling where printing happens in other 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.majors import NEWEST
 from tailrace.types.quoting import split_identifiers

@@ -8,7 +8,6 @@ What is to be done with runs of bytes of any length (to pick some, to cut, to pu
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import Any
 
@@ -17,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow._compute import CastOptions, JoinOptions, call_function  # pyarrow.compute wraps and describes them all first: 30 ms
 
+from tailrace.dataclass import dataclass
 from tailrace.kernels import kernel
 from tailrace.memcpy import memcpy
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
+from tailrace.dataclass import dataclass
 from tailrace.majors import Compared
 from tailrace.wal.record_types import REPLAYED, RecordType
 from tailrace.wal.structs import U32, Layout, Struct, Uint32, read_u32s, write_u32s

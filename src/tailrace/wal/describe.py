@@ -6,12 +6,12 @@ others only the opcode's number is printed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.dataclass import dataclass
 from tailrace.model import Locator, Lsn
 from tailrace.wal import heap, opcodes, records, smgr, xact
 from tailrace.wal.record_header import RecordHeader

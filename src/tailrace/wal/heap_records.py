@@ -5,9 +5,9 @@ An offnum is the number of a row within its page (OffsetNumber); xids are 32 bit
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
+from tailrace.dataclass import dataclass
 from tailrace.majors import Compared
 from tailrace.wal.record_types import desc_list
 from tailrace.wal.structs import (

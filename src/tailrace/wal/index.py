@@ -12,11 +12,12 @@ that a catalog moved there, can ask for the records on it: `scan(…, also=…)`
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.dataclass import dataclass
 from tailrace.model import Locator, Lsn, Stretch
 from tailrace.ragged import bounds_of, ranges, taken_of
 from tailrace.wal.xact import Ends
@@ -158,6 +159,6 @@ class Index:
     waiting_lsn: NDArray[np.int64]
     waiting_crc: NDArray[np.uint32]
     also: tuple[Locator, ...] = field(default=())
-    place: Lsn = Lsn(0)  # noqa: RUF009 - immutable
+    place: Lsn = Lsn(0)
     torn: bool = False
     first_xid: int = 0

@@ -7,13 +7,14 @@ file is written once. What is read is checked until every array keeps within its
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.checksummed_file import Dtypes, FileKind, fact
+from tailrace.dataclass import dataclass
 from tailrace.kernels import kernel
 from tailrace.model import Locator, Lsn, Stretch
 from tailrace.wal import index as index_module

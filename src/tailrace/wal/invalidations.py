@@ -7,11 +7,10 @@ invalid when a relcache message names that.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import CorruptWal
 from tailrace.majors import INVALIDATIONS_OF_ALL_RELATIONS, Compared, supports
 from tailrace.ragged import ranges

@@ -6,12 +6,12 @@ In: the indexes of consecutive stretches. Out: `KeptRecord`s, whose data the str
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import CorruptWal
 from tailrace.kernels import kernel
 from tailrace.model import Lsn

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from typing import Any
@@ -21,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.checksummed_file import fact
+from tailrace.dataclass import dataclass
 from tailrace.errors import CorruptWal
 from tailrace.model import PAGE_SIZE, Lsn, Stretch
 from tailrace.wal import framing

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
+from tailrace.dataclass import dataclass
 from tailrace.wal.record_types import DECODED, RecordType, desc_name
 from tailrace.wal.structs import BOOL, U32, U64, Layout, check_length
 

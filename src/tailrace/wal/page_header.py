@@ -5,8 +5,7 @@ Kernels take it apart by the offsets below; :mod:`tailrace.wal.framing` judges i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tailrace.dataclass import dataclass
 from tailrace.model import Lsn
 from tailrace.wal.structs import LSN, U16, U32, U64, Layout
 

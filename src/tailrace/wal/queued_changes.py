@@ -8,12 +8,12 @@ which of two changes at one position the server prints first depends on all that
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.dataclass import dataclass
 from tailrace.kernels import inner_kernel, kernel
 from tailrace.model import Stretch
 from tailrace.wal import framing, heap, xact

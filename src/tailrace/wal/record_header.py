@@ -5,10 +5,11 @@ Kernels take it apart by the offsets below; what follows it, :mod:`tailrace.wal.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from tailrace.dataclass import dataclass
 from tailrace.majors import OLDEST, Compared
 from tailrace.model import Lsn
 from tailrace.wal.crc import record_crc

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
+from tailrace.dataclass import dataclass
 from tailrace.wal.record_types import REPLAYED, RecordType
 from tailrace.wal.structs import U32, Layout, check_length
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tailrace.dataclass import dataclass
 from tailrace.majors import Compared
 from tailrace.wal.record_types import PASSED_OVER, RecordType
 from tailrace.wal.structs import RelFileLocator, Struct, Uint32

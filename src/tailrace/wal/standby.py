@@ -3,12 +3,12 @@ are running."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.dataclass import dataclass
 from tailrace.majors import Compared
 from tailrace.wal.record_types import DECODED, PASSED_OVER, RecordType, desc_list
 from tailrace.wal.structs import BOOL, U32, Bool, Layout, Struct, Uint32, read_u32s, write_u32s

@@ -8,12 +8,12 @@ block.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import CorruptWal
 from tailrace.kernels import kernel
 from tailrace.model import PAGE_SIZE, Locator, Lsn, Stretch

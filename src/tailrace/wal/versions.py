@@ -3,8 +3,9 @@ release not listed here is refused by name, never guessed at."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import UnsupportedWal
 from tailrace.majors import NEWEST, Compared
 

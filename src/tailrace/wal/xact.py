@@ -7,12 +7,12 @@ thousands of these, so they are columns from the start. `read_end` gives a singl
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import CorruptWal
 from tailrace.kernels import inner_kernel, kernel
 from tailrace.majors import NEWEST, Compared

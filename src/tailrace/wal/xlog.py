@@ -3,9 +3,9 @@ cluster at a moment of the log."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
+from tailrace.dataclass import dataclass
 from tailrace.majors import Compared
 from tailrace.model import Lsn
 from tailrace.wal.record_types import DECODED, PASSED_OVER, REPLAYED, RecordType, desc_name, desc_time

@@ -6,10 +6,10 @@ In: a message's type and body. Out: its value; or PeerError (08P01), as the serv
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import PeerError
 from tailrace.wire import messages as m
 from tailrace.wire.fields import VIOLATION, WIRE_KINDS, Body, write_u32

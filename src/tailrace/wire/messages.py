@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from tailrace.dataclass import dataclass
 
 # -- both sides ------------------------------------------------------------------------------------------------------------
 

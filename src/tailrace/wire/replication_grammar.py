@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.majors import IN_ALL, REPLICATION_SLOTS_ALTERED, REPLICATION_SLOTS_READ, supports
 from tailrace.model import Lsn

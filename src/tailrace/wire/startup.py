@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import PeerError
 from tailrace.wire.fields import VIOLATION, Body, read_rest, read_string, read_u32, write_string, write_u32
 

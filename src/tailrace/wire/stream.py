@@ -4,11 +4,10 @@ a receiver's status. `read_x` beside `write_x`; a batch of data is framed as one
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import PeerError
 from tailrace.kernels import kernel
 from tailrace.logicalproto.big_endian import put_be32

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tailrace.dataclass import dataclass
 from tailrace.errors import CorruptFile, UnsupportedWal
 from tailrace.majors import OLDEST, Compared
 from tailrace.model import Lsn

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.catalog.history.history import FIRST_UNPINNED_TYPE, History
 from tailrace.catalog.rows.catalog_rows import CatalogTable
+from tailrace.dataclass import dataclass
 from tailrace.transactions.fates import NEVER
 
 About = tuple[CatalogTable, str, int | str]

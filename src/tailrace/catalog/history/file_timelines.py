@@ -11,7 +11,6 @@ operations, since there may be thousands of partitions.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 
 from tailrace.catalog.history.change_points import Committed, about_relation, change_points_of
 from tailrace.catalog.history.history import FIRST_UNPINNED_TYPE, History
+from tailrace.dataclass import dataclass
 from tailrace.errors import MissingHistory
 from tailrace.model import Locator, Relation
 

@@ -7,13 +7,14 @@ as the partitioned table's: PostgreSQL has a partition's columns by the same nam
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.catalog.history.history import History
 from tailrace.catalog.rows.catalog_rows import CatalogRows
+from tailrace.dataclass import dataclass
 from tailrace.model import Relation
 
 PARTITIONED = "p"

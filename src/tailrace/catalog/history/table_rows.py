@@ -8,7 +8,6 @@ no catalog, and catalogs that are not followed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +17,7 @@ from tailrace.catalog.history.history import History
 from tailrace.catalog.history.user_tables import is_user_catalog
 from tailrace.catalog.names.qualified_names import read_identifiers, read_table_name
 from tailrace.catalog.rows.catalog_rows import of_a_version
+from tailrace.dataclass import dataclass
 from tailrace.errors import MissingHistory, UsageError
 from tailrace.model import FIRST_NORMAL_OID, Column, Lsn, Relation
 from tailrace.tuples.deform import deform

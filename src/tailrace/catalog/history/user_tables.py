@@ -8,7 +8,7 @@ which one a moment sees says its row of pg_class.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +19,7 @@ from tailrace.catalog.rows.catalog_rows import CatalogRows, Spans, rows_of
 from tailrace.catalog.rows.column_values import text_elements
 from tailrace.catalog.rows.layouts import layouts_of
 from tailrace.catalog.rows.row_versions import Versions
+from tailrace.dataclass import dataclass
 from tailrace.model import FIRST_NORMAL_OID
 from tailrace.settings import parse_bool
 from tailrace.transactions.fates import NEVER, ROLLED_BACK, Fates

@@ -17,7 +17,6 @@ and of their rows alone.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -26,6 +25,7 @@ from numpy.typing import NDArray
 
 from tailrace.catalog.names.oid_names import ALIASES, PREFIXES, Names, catalogs_of, looked_up, names_at
 from tailrace.catalog.rows.column_values import oid_vector
+from tailrace.dataclass import dataclass
 from tailrace.types.format_type import ARRAY_SUBSCRIPT_HANDLER
 
 if TYPE_CHECKING:

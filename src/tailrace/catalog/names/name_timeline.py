@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 
 from tailrace.catalog.names.name_changes import CatalogSpan, Changes, NamingCatalogs
 from tailrace.catalog.names.oid_names import Names, names_at, oid_alias_types
+from tailrace.dataclass import dataclass
 from tailrace.model import Relation, Stretch
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ Layouts: `storage/bufpage.h`, `storage/checksum_impl.h`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,7 @@ from tailrace.catalog.pages.page_layout import (
     T_INFOMASK2,
 )
 from tailrace.catalog.rows.layouts import CatalogLayout
+from tailrace.dataclass import dataclass
 from tailrace.errors import CorruptFile
 from tailrace.model import PAGE_SIZE
 from tailrace.tuples.deform import TUPLE_HEADER, first_misfit

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from tailrace.catalog.data_directory.commit_status import COMMITTED, CommitStatus
 from tailrace.catalog.rows.layouts import TOAST_TABLES, CatalogLayout
 from tailrace.catalog.rows.row_versions import XMAX_COMMITTED, XMIN_ABORTED, XMIN_COMMITTED, XMIN_FROZEN, Versions
+from tailrace.dataclass import dataclass
 from tailrace.model import Lsn
 from tailrace.ragged import ranges, taken_of
 from tailrace.transactions.fates import NEVER, NO_END, Fates

@@ -3,8 +3,7 @@ asked for may be left out. `tracked_columns` are those that a history reads."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tailrace.dataclass import dataclass
 from tailrace.majors import Capability, Compared, supports
 from tailrace.wal.index import TRACKED_CATALOGS
 

@@ -3,11 +3,12 @@ asked of (decisions/002-catalog-row-versions.md)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tailrace.dataclass import dataclass
 
 # Hint bits of a version: what its tuple says of the transactions that made and unmade it.
 XMIN_COMMITTED = 1

@@ -8,7 +8,7 @@ is, from its first touch, what its full-page image says. A state that is complet
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from tailrace.catalog.pages.heap_pages import CatalogPages
 from tailrace.catalog.redo.replay import BeforeLog, CatalogLog, replay
 from tailrace.catalog.redo.untouched_pages import untouched_pages
 from tailrace.catalog.rows.row_versions import XMAX_COMMITTED, XMAX_MULTI, XMIN_ABORTED, XMIN_COMMITTED, Versions
+from tailrace.dataclass import dataclass
 from tailrace.errors import MissingHistory, UsageError
 from tailrace.model import Lsn
 from tailrace.transactions.epochs import FIRST_NORMAL_XID, XidClock

@@ -7,10 +7,11 @@ are an error; implicit ones that differ leave the node without any, which only m
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import IntEnum
 from typing import Any
 
+from tailrace.dataclass import dataclass
 from tailrace.expressions import tree
 from tailrace.expressions.analysis.state import Forbidden, ParseState, collation_of, location_of, type_of
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from pglast import ast
 from pglast.parser import ParseError, parse_sql, parse_sql_json, scan
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.majors import NUMBERS_IN_OTHER_BASES, supports
 

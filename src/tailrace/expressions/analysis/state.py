@@ -7,9 +7,10 @@ asks of a node: its type, its modifier, its collation, its place (`nodes/nodeFun
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.expressions import tree
 from tailrace.expressions.analysis.catalog import Catalog

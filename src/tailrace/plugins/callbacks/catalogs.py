@@ -7,7 +7,7 @@ write to.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tailrace.catalog.history.history import History
 from tailrace.catalog.history.table_rows import Places, TableRows, named_columns
 from tailrace.catalog.names.oid_names import names_at, oid_alias_types
+from tailrace.dataclass import dataclass
 from tailrace.decode import INSERT, NO_OLD, Batch
 from tailrace.errors import MissingHistory, UsageError
 from tailrace.model import Column, Relation

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import TailraceError
 from tailrace.model import Lsn, Transaction
 from tailrace.plan.demand import Demand

@@ -8,7 +8,7 @@ from __future__ import annotations
 import marshal
 import pickle
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import repeat
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from tailrace.changes import KINDS, change_batch
+from tailrace.dataclass import dataclass
 from tailrace.decode import DELETE, Batch
 from tailrace.model import Lsn, Relation
 from tailrace.plan.stretch_plan import Commits

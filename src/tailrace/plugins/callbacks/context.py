@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import PluginError, TailraceError
 from tailrace.model import Lsn, Relation
 from tailrace.plugins.callbacks.catalogs import CatalogReader, CatalogRow, HistoricSnapshot

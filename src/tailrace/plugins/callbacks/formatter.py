@@ -9,12 +9,13 @@ from __future__ import annotations
 import marshal
 from collections.abc import Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
 from tailrace.changes import COLUMNS
+from tailrace.dataclass import dataclass
 from tailrace.decode import Batch
 from tailrace.errors import PluginError
 from tailrace.model import Lsn, Relation, Transaction

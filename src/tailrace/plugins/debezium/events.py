@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.dataclass import dataclass
 from tailrace.decode import DELETE, INSERT, OLD_KEY, OLD_ROW, UPDATE, Batch
 from tailrace.kernels import inner_kernel, kernel
 from tailrace.plan.stretch_plan import Commits

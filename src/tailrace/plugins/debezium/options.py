@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.settings import bool_option
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.model import Column, PgType
 from tailrace.plugins.debezium.binary import base64_texts, little_endian

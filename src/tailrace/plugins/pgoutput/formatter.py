@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from tailrace.dataclass import dataclass
 from tailrace.decode import Batch
 from tailrace.logicalproto.change_writer import NO_XID, ChangeHeads, write_changes
 from tailrace.logicalproto.tuple_columns import TupleColumns, tuple_columns

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.logicalproto.protocol import LATEST_OF, OFF, ON, PARALLEL, STREAMING, TWO_PHASE, check_version_has
 from tailrace.majors import (

@@ -15,12 +15,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.dataclass import dataclass
 from tailrace.logicalproto.formats import write_message
 from tailrace.logicalproto.message import Relation as RelationMessage
 from tailrace.logicalproto.message import RelationColumn, Type

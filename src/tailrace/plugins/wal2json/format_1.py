@@ -3,11 +3,12 @@ each part of it (`write-in-chunks`). A TRUNCATE is not written."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.dataclass import dataclass
 from tailrace.plan.events import LogicalMessage, Truncation
 from tailrace.plugins.json_text.strings import json_string
 from tailrace.plugins.lines import Lines

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from tailrace.dataclass import dataclass
 from tailrace.plan.events import LogicalMessage, Truncation
 from tailrace.plan.stretch_plan import commits_of
 from tailrace.plugins.json_text.strings import json_string

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Any, NamedTuple
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.settings import bool_option, parse_int
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import TailraceError, UsageError
 from tailrace.model import FIRST_NORMAL_OID, Relation
 from tailrace.publications.commands.definition_file import Definitions, DefinitionStage

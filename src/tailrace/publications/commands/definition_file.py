@@ -6,10 +6,11 @@ No stage is ever removed: a transaction is always published by the stage that he
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from typing import Any
 
 from tailrace.checksummed_file import FileKind
+from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.publications.publication import Publication, PublicationActions, PublishedTable, RowFilter

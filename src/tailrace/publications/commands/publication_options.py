@@ -6,8 +6,8 @@ In: options as they were written. Out: those that were given, checked; with the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.majors import PUBLISHED_GENERATED_COLUMNS, supports
 from tailrace.publications.commands.statements import DefElem

@@ -7,8 +7,9 @@ later; all checks and errors are the server's. Privileges are not checked: who r
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.model import Relation
 from tailrace.publications.catalog_snapshot import CatalogSnapshot, check_publishable, column_numbers

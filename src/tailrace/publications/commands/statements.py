@@ -6,12 +6,12 @@ UsageError with the server's words for what is no such statement (42601), with t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from pglast import ast, enums, parse_sql
 from pglast.parser import ParseError, scan
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 
 ADD, DROP, SET = "add", "drop", "set"

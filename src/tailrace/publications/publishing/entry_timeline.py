@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.catalog.history.change_points import Committed, change_points_of
 from tailrace.catalog.history.history import History
+from tailrace.dataclass import dataclass
 from tailrace.errors import MissingHistory
 from tailrace.model import Lsn, Relation
 from tailrace.plan import Plan

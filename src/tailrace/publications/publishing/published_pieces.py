@@ -6,11 +6,12 @@ goes out as another table is that table here, with its columns by that one's num
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from tailrace.dataclass import dataclass
 from tailrace.decode import Batch, Reader, decode_by_descriptor
 from tailrace.model import Relation
 from tailrace.plan import Plan

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import MissingHistory, PublicationWarning, UsageError
 from tailrace.majors import LISTS_COMPARED_BY_ATTRIBUTES, MISSING_PUBLICATIONS_SKIPPED, PUBLISHED_GENERATED_COLUMNS, supports
 from tailrace.model import Column, Lsn, Relation

@@ -10,13 +10,14 @@ A `Publisher` travels to workers. It keeps conditions that it compiled, and no c
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.catalog.history.history import History
+from tailrace.dataclass import dataclass
 from tailrace.decode import DELETE, INSERT, NO_OLD, UPDATE, Batch
 from tailrace.errors import UsageError
 from tailrace.model import Lsn, Relation

@@ -7,8 +7,8 @@ lists. All majors agree on the entry; which columns follow from it differs (`pub
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from tailrace.dataclass import dataclass
 from tailrace.model import FIRST_NORMAL_OID, FIRST_UNPINNED_OID, Relation
 from tailrace.publications.publication import NO_ACTIONS, Publication, PublicationActions, RowFilter
 

@@ -13,13 +13,13 @@ an UPDATE is evaluated for the new row, and for the old one where the record has
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tailrace.dataclass import dataclass
 from tailrace.decode import DELETE, INSERT, NO_OLD, UPDATE
 from tailrace.errors import InsufficientLogging, TailraceError
 from tailrace.types.values import Mask, Values, binary_buffers

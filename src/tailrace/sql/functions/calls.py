@@ -7,9 +7,10 @@ be carried out. Raises UsageError, in the server's words where it has some, with
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import TailraceError, UsageError
 from tailrace.expressions.analysis.parsing import constants_of
 from tailrace.sql import sql_types

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
+from tailrace.dataclass import dataclass
 from tailrace.sql.functions.settlement import Settlement
 from tailrace.sql.functions.signatures import Columns, SqlFunction
 from tailrace.sql.sql_types import ARROW

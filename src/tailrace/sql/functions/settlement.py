@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.replication import service

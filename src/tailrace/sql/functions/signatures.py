@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from tailrace.dataclass import dataclass
 from tailrace.majors import FAILOVER_SLOTS, IN_ALL, Capability, Compared, supports
 from tailrace.sql.sql_types import label
 

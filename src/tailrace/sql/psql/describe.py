@@ -7,12 +7,12 @@ indexes are unique, are not in what decoding tracks, so there are no footers for
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from tailrace.catalog.history.history import History
 from tailrace.catalog.rows.column_values import int2_vector
+from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.model import FIRST_NORMAL_OID, Relation
 from tailrace.publications.catalog_snapshot import CatalogSnapshot

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
 
+from tailrace.dataclass import dataclass
 from tailrace.sql.result import TextColumn
 from tailrace.types import oids
 

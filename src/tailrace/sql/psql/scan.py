@@ -8,7 +8,9 @@ only those that look like results do.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from tailrace.dataclass import dataclass
 
 _PROMPT = re.compile(r"\w[\w.-]*?([=\-*'\"$(])[*!?]?[#>](?: |$)", re.ASCII)
 _RESULT = re.compile(r"\s|$|[-+|]+$|\(\d+ rows?\)|[A-Z]+( [A-Z]+)*( \d+)*$|(ERROR|LINE|DETAIL|HINT|CONTEXT|NOTICE|WARNING)\b.*:")

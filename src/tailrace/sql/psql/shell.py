@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import TailraceError, UsageError
 from tailrace.sql.psql.output import Format, printed
 from tailrace.sql.psql.scan import Command, Statement, StatementText, excerpt

@@ -6,11 +6,11 @@ In: a parsed expression, of which `ExpressionTypes` finds the types. Out: the en
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from pglast import enums
 
+from tailrace.dataclass import dataclass
 from tailrace.expressions.analysis.state import Node, ParseState
 from tailrace.sql.grammar import ast
 from tailrace.sql.query.allowed import MATCHES, PATTERNS, check_function, refused

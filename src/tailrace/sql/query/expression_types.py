@@ -7,9 +7,10 @@ results with type and modifier, as a RowDescription has them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from tailrace.dataclass import dataclass
 from tailrace.expressions.analysis.catalog import built_in_catalog
 from tailrace.expressions.analysis.coercion.coercion import coerce_to_boolean, common_type
 from tailrace.expressions.analysis.state import Forbidden, Node, ParseState, type_of, typmod_of

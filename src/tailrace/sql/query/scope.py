@@ -6,9 +6,10 @@ In: names as they are written. Out: types of columns; UsageError in the server's
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.sql.grammar import ast
 from tailrace.sql.query.allowed import refused

@@ -8,13 +8,14 @@ that were named. `query.engine_expressions` translates expressions.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any
 
 from pglast import enums
 from pglast.stream import RawStream
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.expressions.analysis.state import Node, ParseState
 from tailrace.sql.functions.calls import FunctionCall

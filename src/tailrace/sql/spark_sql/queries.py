@@ -8,11 +8,12 @@ in; a call that the tree does not show, as in a statement that is no query, coun
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from sqlglot import exp
 from sqlglot.tokens import TokenType
 
+from tailrace.dataclass import dataclass
 from tailrace.sql.functions import runs_once
 from tailrace.sql.functions.runs_once import FROM, TARGET, VALUE, refused_call
 from tailrace.sql.functions.signatures import SqlFunction

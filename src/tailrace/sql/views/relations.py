@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ import pyarrow as pa
 
 from tailrace.catalog.rows.column_values import float4s, int2_vector, oid_vector
 from tailrace.catalog.rows.layouts import layouts_of, tracked_columns
+from tailrace.dataclass import dataclass
 from tailrace.errors import TailraceError
 from tailrace.majors import PUBLISHED_GENERATED_COLUMNS, supports
 from tailrace.model import Lsn, Relation

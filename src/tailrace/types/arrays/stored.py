@@ -8,13 +8,14 @@ count from the 4-byte length word, which our payloads lack.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import CorruptWal, UnsupportedWal
 from tailrace.kernels import inner_kernel, kernel
 from tailrace.model import PgType

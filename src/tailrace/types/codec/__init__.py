@@ -13,13 +13,14 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import CorruptWal, UnsupportedWal, UsageError
 from tailrace.model import InternalFunctions, PgType
 from tailrace.types import oids

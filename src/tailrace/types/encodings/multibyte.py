@@ -10,13 +10,13 @@ from __future__ import annotations
 import pkgutil
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.kernels import inner_kernel, kernel
 from tailrace.types.values import Texts, as_writable

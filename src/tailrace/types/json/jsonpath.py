@@ -7,8 +7,8 @@ Places inside a node count from the node. The binary form is a version and the t
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import CorruptWal, UsageError
 from tailrace.majors import JSONPATH_NUMBERS_IN_BRACKETS, Compared, supports
 from tailrace.model import PgType

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from tailrace.dataclass import dataclass
 from tailrace.model import PgType
 from tailrace.types.codec.inner_values import WORD, read_value, write_value
 from tailrace.types.values import Mask, Texts, Values

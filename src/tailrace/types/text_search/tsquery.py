@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import re
 import struct
-from dataclasses import dataclass
 
 import numpy as np
 
+from tailrace.dataclass import dataclass
 from tailrace.model import PgType
 from tailrace.types.codec import characters_sent, format_each, format_error, parse_each, receive_each, syntax_error
 from tailrace.types.style import TextStyle

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from calendar import monthrange
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.types.times.calendar import POSTGRES_EPOCH_JDATE, SECS_PER_DAY, SECS_PER_HOUR, date2j, isleap
 

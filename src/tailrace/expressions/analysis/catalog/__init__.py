@@ -10,10 +10,11 @@ import pkgutil
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import Any, TypeVar
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.majors import ROW_FILTERS, Capability, Compared, supports
 from tailrace.model import PgType

@@ -7,8 +7,9 @@ and the type of the result. The first family (anyelement …) wants one type exa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.expressions.analysis.catalog import Catalog
 from tailrace.expressions.analysis.coercion.pathways import CoercionContext, is_coercible

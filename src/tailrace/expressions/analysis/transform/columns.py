@@ -6,9 +6,9 @@ refused with the server's hint, if a column has nearly that name.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.expressions import tree
 from tailrace.expressions.analysis.state import ROW_TYPE, Forbidden, Node, ParseState

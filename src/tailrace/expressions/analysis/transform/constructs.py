@@ -6,12 +6,12 @@ In: parsed nodes. Out: analysed ones, whose parts have one type where they must.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
 from pglast import ast
 from pglast.enums import BoolTestType, MinMaxOp, NullTestType
 
+from tailrace.dataclass import dataclass
 from tailrace.expressions import tree
 from tailrace.expressions.analysis.coercion.coercion import (
     coerce_to_boolean,

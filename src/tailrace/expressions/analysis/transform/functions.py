@@ -7,9 +7,9 @@ functions and functions that return sets are found, and refused where a clause m
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.expressions import tree
 from tailrace.expressions.analysis.catalog import FunctionRow

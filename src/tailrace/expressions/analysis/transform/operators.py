@@ -5,9 +5,9 @@ In: a name, and analysed operands. Out: an `Operator`, or an `ArrayComparison` f
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.expressions import tree
 from tailrace.expressions.analysis.catalog import OperatorRow

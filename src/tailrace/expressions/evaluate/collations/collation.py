@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from tailrace.dataclass import dataclass
 from tailrace.expressions.evaluate.fmgr.refusals import Refused
 
 LIBC, ICU, BUILTIN = "c", "i", "b"

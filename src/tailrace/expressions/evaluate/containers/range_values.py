@@ -6,10 +6,10 @@ A multirange is a tuple of spans, in order, none empty, none touching another. D
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cmp_to_key
 from typing import Any, NamedTuple
 
+from tailrace.dataclass import dataclass
 from tailrace.expressions.evaluate.comparison import type_comparison
 from tailrace.expressions.evaluate.datetimes.datetime_limits import date_out_of_range
 from tailrace.expressions.evaluate.fmgr.refusals import evaluation_error, out_of_range

@@ -7,10 +7,10 @@ with its shortcuts, as an error in there is raised, or not, for all rows alike. 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from tailrace.dataclass import dataclass
 from tailrace.expressions import tree
 from tailrace.expressions.evaluate.comparison import btree_support, text_comparison
 from tailrace.expressions.evaluate.executor import exec_expr_interp as logic

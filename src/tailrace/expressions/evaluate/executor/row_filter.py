@@ -9,10 +9,11 @@ would raise for a row are raised with its words and SQLSTATE for the first such 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.expressions import tree
 from tailrace.expressions.evaluate.executor.exec_expr import Compiler, Part, type_given

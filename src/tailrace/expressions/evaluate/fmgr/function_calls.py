@@ -8,12 +8,12 @@ a call are known; it may refuse. `safe` says that it never raises, so that it ma
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.dataclass import dataclass
 from tailrace.expressions.evaluate.collations import Compare, Letters
 from tailrace.expressions.evaluate.fmgr.datum_forms import array_of
 from tailrace.expressions.evaluate.fmgr.pg_proc import BuiltIn

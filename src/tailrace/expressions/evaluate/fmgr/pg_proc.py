@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import pkgutil
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 
+from tailrace.dataclass import dataclass
 from tailrace.majors import Compared
 
 COMPARED = Compared(__name__, "pg_proc of a server (tools/filter_functions.py)", upto=18)

@@ -7,12 +7,13 @@ only when somebody asks for it, as comparisons of texts work on the stored bytes
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.dataclass import dataclass
 from tailrace.expressions.evaluate.collations import Collation, Compare, Letters, Problem, letters_of, order_of
 from tailrace.expressions.evaluate.collations.collation import BUILTIN, LIBC
 from tailrace.expressions.evaluate.fmgr.datum_forms import array_of, read_values, type_of

@@ -8,9 +8,9 @@ the longest, Python the first. What \\w and its like mean, and which letters are
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 
+from tailrace.dataclass import dataclass
 from tailrace.expressions.evaluate.collations import ASCII, Letters
 from tailrace.expressions.evaluate.fmgr.refusals import refused
 from tailrace.expressions.evaluate.patterns import regcomp

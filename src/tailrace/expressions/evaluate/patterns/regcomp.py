@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.expressions.evaluate.collations.letters import CLASSES
 from tailrace.expressions.evaluate.fmgr.refusals import Refused, evaluation_error, refused

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import NamedTuple
 
+from tailrace.dataclass import dataclass
 from tailrace.expressions.evaluate.fmgr.refusals import refused
 
 _STATES = """

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cmp_to_key
 
+from tailrace.dataclass import dataclass
 from tailrace.expressions.evaluate.comparison.memcmp import bytes_compared
 from tailrace.types.text_search.tsquery import AND, NOT, OR, TsQuery, legacy_crc, read_query
 
