@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from oracle.test_stories import prepared_cluster
+from support import wal2json
 from support.cases import DBNAME
 from support.pgoutput_rows import IDENTITY_FOR_ALL, PLAIN, PUBLICATION
 from support.sampling import some_of
@@ -75,6 +76,36 @@ def test_a_story(
             assert found == expected, f"{name} of {story} on {major}"
             count += len(found)
         assert count or story == "empty"
+
+
+WAL2JSON: Mapping[str, Mapping[str, str]] = {
+    "lines": {"format-version": "2", "include-lsn": "1", "include-xids": "1"},
+    "lines alone": {"format-version": "2", "include-transaction": "0"},
+    "whole": {"include-lsn": "1", "include-xids": "1"},
+    "chunks": {"write-in-chunks": "1", "include-xids": "1"},
+}
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("story", ["origin", "messages", "truncate"])
+def test_wal2json(story: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    before = prepared_cluster(wal2json.MAJOR, tmp_path_factory.mktemp("cluster"))
+    with (
+        Server(wal2json.MAJOR, {**SETTINGS, **wal2json.settings()}, dbname=DBNAME, data=before) as server,
+        Served(server.data_dir, tmp_path / "state", "--max-wal-senders", "20", dbname=DBNAME) as served,
+    ):
+        server.checkpoint()
+        for side in (server, served):
+            for number, _ in enumerate(WAL2JSON):
+                with side.connect() as client:
+                    client.execute(f"SELECT pg_create_logical_replication_slot('s{number}', 'wal2json')".encode())
+        tell(read_story(story), server)
+        upto = server.flush_lsn()
+        for number, (name, options) in enumerate(WAL2JSON.items()):
+            expected, found = (_read(side, f"s{number}", options, upto) for side in (server, served))
+            mended = [(lsn, wal2json.as_in_2_6(data.decode()).encode()) for lsn, data in expected]
+            assert found == mended, name
+            assert found
 
 
 def _read(side: Server | Served, slot: str, options: Mapping[str, str], upto: str) -> list[Received]:

@@ -47,7 +47,12 @@ def theirs(server: Server, options: Mapping[str, str | None], slot: str = "s") -
         "SELECT lsn::text, xid::text::bigint, data FROM pg_logical_slot_peek_changes(%s, NULL, NULL, VARIADIC %s::text[])",
         [slot, words],
     )
-    return [(lsn, xid, _COMMA.sub(r"\1", text)) for lsn, xid, text in rows]
+    return [(lsn, xid, as_in_2_6(text)) for lsn, xid, text in rows]
+
+
+def as_in_2_6(text: str) -> str:
+    """What 2.5 writes, without the comma that `theirs` speaks of."""
+    return _COMMA.sub(r"\1", text)
 
 
 def their_error(server: Server, options: Mapping[str, str | None]) -> tuple[str, str]:

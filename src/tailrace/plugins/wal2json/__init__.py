@@ -5,6 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tailrace.plan.events import LogicalMessage, Truncation
 from tailrace.plan.origin_filter import OriginFilter, among
 from tailrace.plugins.formatter import Formatter
@@ -60,6 +63,15 @@ class Wal2Json(OutputPlugin):
             return b""
         content = message.content.split(b"\0", 1)[0]
         return to_utf8(Texts.of([self._format.message_text(message, content)]), self.context.codec).data.tobytes()
+
+    def header_lsns(self, lines: Lines) -> NDArray[np.int64]:
+        """An object for a whole transaction is begun in its begin callback, whose position a walsender gives it."""
+        transactions = self.context.transactions
+        if self.options.format_version != FIRST_FORMAT or self.options.write_in_chunks or transactions is None:
+            return lines.lsn
+        places = np.searchsorted(transactions.end_lsn, lines.lsn)
+        ends = np.append(transactions.end_lsn, -1)[places] == lines.lsn
+        return np.where(ends, np.append(transactions.first_lsn, 0)[places], lines.lsn)
 
     def finished(self, lines: Lines) -> Lines:
         return self._format.finished(lines)
