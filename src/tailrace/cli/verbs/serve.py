@@ -40,11 +40,20 @@ def serve(
     ] = "",
     log_replication_commands: Annotated[bool, typer.Option(help="Log each replication command.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Say what would be served to whom, and end.")] = False,
+    status: Annotated[
+        bool, typer.Option("--status", help="Say who is connected to the server of this state location, and how far, and end.")
+    ] = False,
     on: OnOption = On.LOCAL,
 ) -> None:
     """Serve PostgreSQL's replication protocol: pg_recvlogical, subscribers and drivers stream slots from here as from the server."""
     if not source.is_dir():
         raise UsageError(f'source directory "{source}" does not exist')
+    if status:
+        with loading():
+            from tailrace.cli.server_status import print_status
+
+        print_status(state)
+        return
     if (ssl_cert_file is None) != (ssl_key_file is None):
         raise UsageError("--ssl-cert-file and --ssl-key-file go together")
     with loading():

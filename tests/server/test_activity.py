@@ -1,0 +1,119 @@
+"""Who is connected, how far, and what enough of them have: on a connection, in `tailrace sql`, and by `tailrace serve --status`."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.raw_stream import RawStream
+from support.served import Served
+from support.servers import Server
+from support.slots import TAILRACE
+from tailrace.errors import UsageError
+from tailrace.model import Lsn
+from tailrace.server.syncrep import Standby, SyncStandbyNames, parse_synchronous_standby_names, sync_state
+from tailrace.server.walsender import StreamPositions
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("", SyncStandbyNames()),
+        ("a", SyncStandbyNames(("a",), 1)),
+        ("A, b,*", SyncStandbyNames(("a", "b", "*"), 1)),
+        ("2 (a, b)", SyncStandbyNames(("a", "b"), 2)),
+        ("FIRST 2 (a, \"b C\")", SyncStandbyNames(("a", "b c"), 2)),
+        ("any 1(a,b)", SyncStandbyNames(("a", "b"), 1, is_quorum=True)),
+        ("first, any", SyncStandbyNames(("first", "any"), 1)),
+    ],
+)  # fmt: skip
+def test_names(text: str, names: SyncStandbyNames) -> None:
+    assert parse_synchronous_standby_names(text) == names
+
+
+@pytest.mark.parametrize("text", ["a b", "ANY (a)", "2 (a", "(a)", ",", "a,", "2 ()", "FIRST 1 a", "1.5 (a)"])
+def test_what_are_no_names(text: str) -> None:
+    with pytest.raises(UsageError, match="invalid value for parameter"):
+        parse_synchronous_standby_names(text)
+
+
+def _standby(pid: int, name: str, flushed: int, state: str = "streaming") -> Standby:
+    return Standby(pid, name, StreamPositions(state, Lsn(100), Lsn(flushed + 1), Lsn(flushed), Lsn(0)))
+
+
+def test_who_counts() -> None:
+    standbys = [
+        _standby(1, "b", 10),
+        _standby(2, "a", 30),
+        _standby(3, "c", 20),
+        _standby(4, "a", 0),
+        _standby(5, "a", 50, "catchup"),
+    ]
+    found = sync_state(parse_synchronous_standby_names("FIRST 2 (a, b, c)"), standbys)
+    assert found.states == {1: (2, "sync"), 2: (1, "sync"), 3: (3, "potential"), 4: (0, "async"), 5: (0, "async")}
+    assert found.confirmed == (11, 10, 0)
+    found = sync_state(parse_synchronous_standby_names("ANY 2 (*)"), standbys)
+    assert found.states == {1: (1, "quorum"), 2: (1, "quorum"), 3: (1, "quorum"), 4: (0, "async"), 5: (0, "async")}
+    assert found.confirmed == (21, 20, 0)
+    assert sync_state(parse_synchronous_standby_names("4 (a, b, c)"), standbys).confirmed == (0, 0, 0)
+
+
+@pytest.mark.postgres
+def test_it_is_told_everywhere(tmp_path: Path) -> None:
+    with (
+        Server(18) as server,
+        Served(server.data_dir, tmp_path / "state", "--synchronous-standby-names", "FIRST 1 (here, there)") as served,
+    ):
+        server.say("CREATE TABLE t (id int PRIMARY KEY)")
+        with served.connect(replication="database") as client:
+            client.execute(b"CREATE_REPLICATION_SLOT s LOGICAL test_decoding (SNAPSHOT 'nothing')")
+        server.say("INSERT INTO t VALUES (1)")
+        with RawStream(served, "s", application_name="there") as stream:
+            end = stream.data(3)[-1].start
+            stream.report(end, end)
+            told = ("application_name", "state", "sync_state", "sync_priority", "flush_lsn = '" + str(end) + "'", "slot_name")
+            query = (
+                f"SELECT {', '.join(told[:5])}, {told[5]} FROM pg_stat_replication JOIN pg_replication_slots ON active_pid = pid"
+            )
+            with served.connect() as client:
+                _until(lambda: client.execute(query.encode()).fetchall() == [("there", "streaming", "sync", 2, True, "s")])
+                assert client.execute("SELECT flush_lsn::text FROM tailrace_synchronous_lsn").fetchall() == [(str(end),)]
+                [activity] = client.execute(
+                    "SELECT application_name, backend_type, state, query FROM pg_stat_activity WHERE state = 'active' AND backend_type = 'walsender'"
+                ).fetchall()
+                assert activity == ("there", "walsender", "active", "START_REPLICATION SLOT s LOGICAL 0/0")
+            _until(lambda: str(end) in _status(tmp_path / "state", server).splitlines()[-1])
+            words = [TAILRACE, "sql", str(server.data_dir), "-d", "postgres", "--state", str(tmp_path / "state"), "-Atc"]
+            found = subprocess.run(
+                [*words, "SELECT application_name, flush_lsn FROM pg_stat_replication"],
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+            assert found.stdout == f"there|{end}\n"
+    done = subprocess.run([*words, "SELECT count(*) FROM pg_stat_activity"], capture_output=True, text=True, check=False)
+    assert done.stdout in ("0\n", "")
+    done = subprocess.run(
+        [TAILRACE, "serve", str(tmp_path), "--state", str(tmp_path / "state"), "--status"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "nobody serves the state location" in done.stderr
+
+
+def _status(state: Path, server: Server) -> str:
+    return subprocess.run(
+        [TAILRACE, "serve", str(server.data_dir), "--state", str(state), "--status"], capture_output=True, text=True, check=True
+    ).stdout
+
+
+def _until(is_so: Any) -> None:
+    until = time.monotonic() + 20
+    while not is_so():
+        assert time.monotonic() < until
+        time.sleep(0.1)
