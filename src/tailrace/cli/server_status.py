@@ -18,7 +18,7 @@ def print_status(state: Path) -> None:
     if activity is None:
         raise UsageError(f'nobody serves the state location "{state}"', hint="tailrace serve SOURCE --state LOCATION does.")
     columns = ("pid", "user", "application_name", "client", "state", "slot", "sent_lsn", "write_lsn", "flush_lsn", "sync_state")
-    rows: list[tuple[str, ...]] = [
+    rows: list[tuple[str | int | float, ...]] = [
         (
             str(each.pid), each.user, each.application_name, f"{each.address}:{each.port}" if each.address else "[local]",
             each.stream or each.state, each.slot, *(str(Lsn(lsn)) if lsn else "" for lsn in (each.sent, each.written, each.flushed)),
