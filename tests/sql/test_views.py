@@ -12,6 +12,8 @@ from tailrace.catalog.rows.layouts import tracked_columns
 from tailrace.sql.views.view_columns import catalog_columns, views_of
 
 pytestmark = pytest.mark.postgres
+OWN = "tailrace_"
+"""With this begin the names of views that no server has."""
 MAJORS = [pytest.param(16), *(pytest.param(each, marks=pytest.mark.matrix) for each in (14, 15, 17, 18))]
 STORY = (
     "CREATE TABLE a (id int PRIMARY KEY, v varchar(20), \"Odd Name\" numeric(10,2), gone int)", "ALTER TABLE a DROP COLUMN gone",
@@ -46,6 +48,8 @@ def test_catalogs_are_those_of_the_server(major: int, tmp_path: Path) -> None:
 def test_views_have_the_columns_of_the_major(major: int, tmp_path: Path) -> None:
     with Server(major) as server, session_on(server, tmp_path / "state") as session:
         for view, columns in views_of(major).items():
+            if view.startswith(OWN):
+                continue
             names = theirs(
                 server,
                 f"SELECT attname, format_type(atttypid, NULL) FROM pg_attribute WHERE attrelid = '{view}'::regclass AND attnum > 0 ORDER BY attnum",

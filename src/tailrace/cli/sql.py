@@ -55,7 +55,7 @@ def run_session(source: Path, database: str, state: Path, given: Input, *, conne
     def runner(size: int) -> Runner:
         return runner_for(on, size, progress.tell)
 
-    connected_to = SourceDatabase(source, database, state, runner, warn)
+    connected_to = SourceDatabase(source, database, state, runner, warn, notice=lambda text: _notice(f"NOTICE:  {text}\n"))
     if not _has_database(connected_to):
         return NO_CONNECTION
     server = ConnectedServer(connect, _notice) if connect else None

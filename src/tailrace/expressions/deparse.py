@@ -1,7 +1,7 @@
 """An analysed expression as SQL: what pg_get_expr(prqual, prrelid) says, and so \\dRp+ and pg_dump (`adt/ruleutils.c`, get_rule_expr).
 
 In: a tree of `tailrace.expressions.tree`, its table, the session that is imitated. Out: text that PostgreSQL would print, and read back as the same
-tree. Every operator stands in parentheses; CASE goes over several lines.
+tree. Every operator stands in parentheses, but in the form that psql asks for, where only those do that must; CASE goes over several lines.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from tailrace.expressions import tree
 from tailrace.expressions.analysis.catalog import Catalog, catalog_with
 from tailrace.expressions.analysis.state import EXPLICIT_CAST, IMPLICIT_CAST, SQL_SYNTAX, length_of_coercion, type_of
 from tailrace.expressions.expression_session import ExpressionSession
+from tailrace.expressions.simple_nodes import is_simple
 from tailrace.expressions.sql_syntax import SYNTAX, WITHOUT_SYNTAX
 from tailrace.majors import XML_INDENT, supports
 from tailrace.model import FIRST_NORMAL_OID, Relation
@@ -42,12 +43,14 @@ _ALIKE_EVERYWHERE = {(oids.REGCONFIG, 3748): "simple", (oids.REGDICTIONARY, 3765
 """Names behind the oids of regconfig and regdictionary."""
 
 
-def deparse(expression: tree.Expression, relation: Relation, session: ExpressionSession | None = None) -> str:
-    """The text of pg_get_expr."""
+def deparse(
+    expression: tree.Expression, relation: Relation, session: ExpressionSession | None = None, *, pretty: bool = False
+) -> str:  # fmt: skip
+    """The text of pg_get_expr, whose third argument is `pretty`."""
     session = session or ExpressionSession()
     own = [column.type for column in relation.live_columns if column.type is not None and column.type.oid >= FIRST_NORMAL_OID]
     catalog = catalog_with(session.major, replace(session.user, types=(*session.user.types, *own)))
-    said = Deparser(relation, catalog, _with_names(session.style, catalog)).text(expression)
+    said = Deparser(relation, catalog, _with_names(session.style, catalog), pretty).text(expression)
     return _SPACES_BEFORE_LINE.sub("\n", said)
 
 
@@ -68,17 +71,27 @@ class Deparser:
     relation: Relation
     catalog: Catalog
     style: TextStyle
+    pretty: bool = False
     depth: int = field(default=0)
 
     def text(self, node: Any, *, implicit: bool = False) -> str:
         """A node; with `implicit` casts that nobody wrote are shown."""
         if isinstance(node, tree.RelabelType | tree.OtherCast) and node.form == IMPLICIT_CAST and not implicit:
-            return self.text(node.arg)
+            return self.argument(node.arg, node, implicit=False)
         if isinstance(node, tree.CollateExpr):
-            return f"({self.text(node.arg, implicit=implicit)} COLLATE {self.collation(node.collation)})"
+            return self.paired(f"{self.argument(node.arg, node, implicit=implicit)} COLLATE {self.collation(node.collation)}")
         if isinstance(node, tree.FuncExpr):
             return self._function(node, implicit=implicit)
         return WRITERS[type(node)](self, node)
+
+    def paired(self, text: str) -> str:
+        """In parentheses, where all operators are."""
+        return text if self.pretty else f"({text})"
+
+    def argument(self, node: Any, parent: Any, *, implicit: bool = True) -> str:
+        """Of an operator, in parentheses where it needs some (get_rule_expr_paren)."""
+        text = self.text(node, implicit=implicit)
+        return f"({text})" if self.pretty and not is_simple(node, parent, self.catalog) else text
 
     def list_of(self, nodes: Sequence[Any]) -> str:
         return ", ".join(self.text(node, implicit=True) for node in nodes)
@@ -124,18 +137,18 @@ class Deparser:
         odd = node.collation and node.collation != self.catalog.collation_of(node.type)
         return f" COLLATE {self.collation(node.collation)}" if odd else ""
 
-    def cast(self, arg: Any, kind: int, typmod: int) -> str:
+    def cast(self, node: Any, arg: Any, typmod: int) -> str:
         """get_coercion_expr."""
-        if isinstance(arg, tree.Const) and arg.type == kind and arg.typmod == -1:
-            return f"{self.constant(arg, bare=True)}::{self.type_name(kind, typmod)}"
-        return f"({self.text(arg)})::{self.type_name(kind, typmod)}"
+        if isinstance(arg, tree.Const) and arg.type == node.type and arg.typmod == -1:
+            return f"{self.constant(arg, bare=True)}::{self.type_name(node.type, typmod)}"
+        return f"{self.paired(self.argument(arg, node, implicit=False))}::{self.type_name(node.type, typmod)}"
 
     def _function(self, node: tree.FuncExpr, *, implicit: bool) -> str:
         """get_func_expr."""
         if node.form == IMPLICIT_CAST and not implicit:
-            return self.text(node.args[0])
+            return self.argument(node.args[0], node, implicit=False)
         if node.form in (EXPLICIT_CAST, IMPLICIT_CAST):
-            return self.cast(node.args[0], node.type, length_of_coercion(node))
+            return self.cast(node, node.args[0], length_of_coercion(node))
         if node.oid not in self.catalog.functions:
             return f"{self._own_function(node.oid)}({self.list_of(node.args)})"
         row = self.catalog.functions[node.oid]
@@ -168,18 +181,18 @@ def _column(deparser: Deparser, node: tree.Var) -> str:
 
 
 def _operator(deparser: Deparser, node: tree.OpExpr) -> str:
-    *left, right = [deparser.text(arg, implicit=True) for arg in node.args]
-    return f"({''.join(f'{each} ' for each in left)}{deparser.operator(node.oid)} {right})"
+    *left, right = [deparser.argument(arg, node) for arg in node.args]
+    return deparser.paired(f"{''.join(f'{each} ' for each in left)}{deparser.operator(node.oid)} {right}")
 
 
 def _distinct(deparser: Deparser, node: tree.DistinctExpr) -> str:
-    left, right = (deparser.text(arg, implicit=True) for arg in node.args)
-    return f"({left} IS DISTINCT FROM {right})"
+    left, right = (deparser.argument(arg, node) for arg in node.args)
+    return deparser.paired(f"{left} IS DISTINCT FROM {right}")
 
 
 def _array_comparison(deparser: Deparser, node: tree.ScalarArrayOpExpr) -> str:
-    left, right = (deparser.text(arg, implicit=True) for arg in node.args)
-    return f"({left} {deparser.operator(node.oid)} {'ANY' if node.use_or else 'ALL'} ({right}))"
+    left, right = (deparser.argument(arg, node) for arg in node.args)
+    return deparser.paired(f"{left} {deparser.operator(node.oid)} {'ANY' if node.use_or else 'ALL'} ({right})")
 
 
 def _row_comparison(deparser: Deparser, node: tree.RowCompareExpr) -> str:
@@ -189,7 +202,7 @@ def _row_comparison(deparser: Deparser, node: tree.RowCompareExpr) -> str:
 
 def _and_or(deparser: Deparser, node: tree.And | tree.Or) -> str:
     joint = " AND " if isinstance(node, tree.And) else " OR "
-    return f"({joint.join(map(deparser.text, node.args))})"
+    return deparser.paired(joint.join(deparser.argument(arg, node, implicit=False) for arg in node.args))
 
 
 def _case(deparser: Deparser, node: tree.CaseExpr) -> str:
@@ -227,7 +240,7 @@ def _null_test(deparser: Deparser, node: tree.NullTest) -> str:
     words = "IS NOT NULL" if node.negated else "IS NULL"
     if not node.of_row and kind == "c":
         words = "IS DISTINCT FROM NULL" if node.negated else "IS NOT DISTINCT FROM NULL"
-    return f"({deparser.text(node.arg, implicit=True)} {words})"
+    return deparser.paired(f"{deparser.argument(node.arg, node)} {words}")
 
 
 def _xml(deparser: Deparser, node: tree.XmlExpr) -> str:
@@ -279,8 +292,8 @@ WRITERS: dict[type, Callable[[Deparser, Any], str]] = {
     tree.RowCompareExpr: _row_comparison,
     tree.And: _and_or,
     tree.Or: _and_or,
-    tree.Not: lambda deparser, node: f"(NOT {deparser.text(node.arg)})",
-    tree.RelabelType: lambda deparser, node: deparser.cast(node.arg, node.type, node.typmod),
+    tree.Not: lambda deparser, node: deparser.paired(f"NOT {deparser.argument(node.arg, node, implicit=False)}"),
+    tree.RelabelType: lambda deparser, node: deparser.cast(node, node.arg, node.typmod),
     tree.CaseTestExpr: lambda deparser, node: "CASE_TEST_EXPR",
     tree.CaseExpr: _case,
     tree.ArrayExpr: _array,
@@ -289,7 +302,9 @@ WRITERS: dict[type, Callable[[Deparser, Any], str]] = {
     tree.MinMaxExpr: lambda deparser, node: f"{'LEAST' if node.least else 'GREATEST'}({deparser.list_of(node.args)})",
     tree.XmlExpr: _xml,
     tree.NullTest: _null_test,
-    tree.BooleanTest: lambda deparser, node: f"({deparser.text(node.arg)} {_BOOLEAN_TESTS[node.kind]})",
+    tree.BooleanTest: lambda deparser, node: deparser.paired(
+        f"{deparser.argument(node.arg, node, implicit=False)} {_BOOLEAN_TESTS[node.kind]}"
+    ),
     tree.SQLValueFunction: lambda deparser, node: _SQL_VALUES[node.kind].format(node.typmod),
-    tree.OtherCast: lambda deparser, node: deparser.cast(node.arg, node.type, node.typmod),
+    tree.OtherCast: lambda deparser, node: deparser.cast(node, node.arg, node.typmod),
 }

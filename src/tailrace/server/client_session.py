@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import field
+from functools import partial
 from typing import TypeVar
 
 from tailrace.dataclass import dataclass
@@ -21,7 +22,7 @@ from tailrace.server.roles import Role
 from tailrace.server.session_parameters import SessionParameters
 from tailrace.server.walsender import StreamCanceled, WalSender
 from tailrace.sql.source_database import SourceDatabase
-from tailrace.wire.error_fields import WARNING, notice_fields
+from tailrace.wire.error_fields import NOTICE, WARNING, notice_fields
 from tailrace.wire.messages import NoticeResponse
 
 Result = TypeVar("Result")
@@ -56,7 +57,9 @@ class ClientSession:
         return await self.instance.in_thread(work, *arguments)
 
     def database(self) -> SourceDatabase:
-        return self.instance.database(self.client.database, self.client.pid, self.slots, self.warn)
+        database = self.instance.database(self.client.database, self.client.pid, self.slots, self.warn)
+        database.notice = partial(self.notice, NOTICE)
+        return database
 
     def check_database_connection(self) -> None:
         """Raise UsageError (55000) on a connection that asked for WAL itself."""

@@ -28,6 +28,7 @@ from tailrace.spark.spark_connect import in_one_task
 from tailrace.sql.functions.calls import FunctionCall
 from tailrace.sql.functions.settlement import Settlement, StatementSlots, settle
 from tailrace.sql.functions.statement_calls import StatementCalls
+from tailrace.sql.parameters import Parameters
 from tailrace.sql.source_database import SourceDatabase
 from tailrace.sql.views.relations import Relations
 
@@ -125,7 +126,7 @@ class ReadOnServer:
 def _read(
     inputs: StatementInputs, slots: StatementSlots
 ) -> tuple[dict[str, pa.Table], list[pa.Table], list[Settlement]]:  # fmt: skip
-    relations = Relations(slots.database, inputs.as_of)
+    relations = Relations(slots.database, Parameters(as_of=inputs.as_of))
     calls = StatementCalls(slots, inputs.parameters)
     tables = {name: relations.table(name) for name in inputs.relations}
     outcomes = [calls.carry_out(call) for call in inputs.calls]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -25,12 +25,15 @@ from tailrace.sql.functions.statement_calls import StatementCalls, check_slots
 from tailrace.sql.grammar import ast, children, parsed
 from tailrace.sql.parameters import AS_OF, Parameters
 from tailrace.sql.query.allowed import check_lists, refused, what_is
+from tailrace.sql.query.engine_function import EngineFunction
 from tailrace.sql.query.expression_types import ExpressionTypes
+from tailrace.sql.query.system_functions import PREFIX
 from tailrace.sql.query.translation import EngineQuery, QuerySurroundings, translated
 from tailrace.sql.result import Result, TextColumn
 from tailrace.sql.result_text import record_text, text_columns, texts_of
 from tailrace.sql.source_database import SourceDatabase
 from tailrace.sql.views.relations import Relations
+from tailrace.sql.views.view_columns import function_columns
 
 _HIDING = (
     ast.ExplainStmt,
@@ -47,8 +50,8 @@ _IN_PARTS = "What is computed here stays here: leave the interface out of the st
 _NESTED = "The statement is nested too deeply: write it with fewer subqueries in each other, operators or UNIONs in a row."
 
 
-Engine = Callable[[str, Mapping[str, pa.Table], str], pa.Table]
-"""Computes a query that `sql.translation` made over tables, in a time zone."""
+Engine = Callable[[str, Mapping[str, pa.Table], str, Mapping[str, EngineFunction]], pa.Table]
+"""Computes a query that `sql.translation` made over tables, in a time zone, with functions of ours."""
 
 
 @dataclass
@@ -117,7 +120,7 @@ class PostgresSession:
         check_lists(statement)
         calls = calls_of(statement, text, functions_of(self.database.major))
         check_slots(calls)
-        relations = Relations(self.database, self.parameters.as_of)
+        relations = Relations(self.database, self.parameters)
         query = self._translated(statement, calls, text, relations)
         statement_calls = StatementCalls(slots, self.parameters.of_plugin)
         outcomes = [statement_calls.carry_out(call) for call in calls]
@@ -126,8 +129,10 @@ class PostgresSession:
             tables[f"_call{number}"] = _numbered(outcome.rows) if call.ordinality else outcome.rows
             if f"_record{number}" in query.relations:
                 tables[f"_record{number}"] = self._records(call, outcome)
-        table = self.engine(query.sql, tables, self.parameters.style.time_zone)
-        columns = text_columns(table, query.columns, self.parameters.style, query.averages)
+        functions = relations.functions() if PREFIX in query.sql else {}
+        table = self.engine(query.sql, tables, self.parameters.style.time_zone, functions)
+        style = replace(self.parameters.style, names=relations.name_of)
+        columns = text_columns(table, query.columns, style, query.averages)
         settle([outcome.settles for outcome in outcomes], slots)
         table = table.rename_columns([column.name for column in columns])
         result = Result(columns, f"SELECT {table.num_rows}", rows=table.num_rows, table=table)
@@ -136,8 +141,9 @@ class PostgresSession:
     def _translated(
         self, statement: Any, calls: list[FunctionCall], text: str, relations: Relations | None = None
     ) -> EngineQuery:  # fmt: skip
-        relations = relations or Relations(self.database, self.parameters.as_of)
-        around = QuerySurroundings(relations.columns_of, relations.untracked, self.database.name)
+        relations = relations or Relations(self.database, self.parameters)
+        rows_of = function_columns(self.database.major)
+        around = QuerySurroundings(relations.columns_of, relations.untracked, self.database.name, rows_of)
         types = ExpressionTypes(self.database.major, self.parameters.style, constants_of(statement, text))
         return translated(statement, calls, around, types)
 

@@ -15,6 +15,7 @@ from tailrace.sql.query.expression_types import ResultColumn
 from tailrace.sql.result import TextColumn
 from tailrace.types.codec.arrow_to_text import texts_of as printed
 from tailrace.types.codec.inner_values import quoted
+from tailrace.types.oid_aliases import OID_ALIASES
 from tailrace.types.style import TextStyle
 
 
@@ -26,7 +27,15 @@ def text_columns(
         [_average(each) for each in values.to_pylist()] if place in averages else texts_of(values.combine_chunks(), style)
         for place, values in enumerate(table.columns)
     ]
-    return [TextColumn(each.name, texts, each.type, each.typmod) for each, texts in zip(columns, cells, strict=True)]
+    return [
+        TextColumn(each.name, _named(texts, each.type, style) if each.type in OID_ALIASES else texts, each.type, each.typmod)
+        for each, texts in zip(columns, cells, strict=True)
+    ]
+
+
+def _named(texts: list[str | None], reg_type: int, style: TextStyle) -> list[str | None]:
+    """Oids as regclass and its kin print them."""
+    return [None if text is None else "-" if text == "0" else style.name_of(reg_type, int(text)) or text for text in texts]
 
 
 def _average(parts: list[str | None]) -> str | None:

@@ -50,6 +50,8 @@ class SourceDatabase:
     temporary: SessionSlots = field(default_factory=SessionSlots)
     pid: int = field(default_factory=os.getpid)
     activity_here: Callable[[], ServerActivity] | None = None
+    notice: Callable[[str], None] = lambda text: None
+    _told_untracked: set[str] = field(default_factory=set)
 
     @cached_property
     def _facts(self) -> tuple[int, int]:
@@ -134,6 +136,12 @@ class SourceDatabase:
 
         segments = self.segments()
         return open_snapshot(self.path, self.name, self.runner_for(segments.stop_lsn - segments.first_lsn), at=at)
+
+    def tell_untracked(self, catalog: str) -> None:
+        """Say, once in a session, that a catalog is not tracked, and taken to be empty."""
+        if catalog not in self._told_untracked:
+            self._told_untracked.add(catalog)
+            self.notice(f"{catalog} is not tracked: no rows of it are known here")
 
     def end_session(self) -> None:
         """Drop its temporary slots."""

@@ -24,6 +24,8 @@ ARROW: dict[str, pa.DataType] = {
     "xid": pa.uint32(), "pg_lsn": pa.uint64(), "name": pa.string(), "text": pa.string(), "char": pa.string(), "bytea": pa.binary(),
     "timestamptz": pa.timestamp("us", "UTC"), "interval": pa.string(), "inet": pa.string(), "void": pa.string(), "record": pa.string(),
     "pg_node_tree": pa.string(), "int2vector": pa.string(), "oidvector": pa.string(), "name[]": pa.list_(pa.string()),
+    "text[]": pa.list_(pa.string()), "char[]": pa.list_(pa.string()), "aclitem[]": pa.list_(pa.string()), "oid[]": pa.list_(pa.uint32()),
+    "int2[]": pa.list_(pa.int16()),
 }  # fmt: skip
 """By PostgreSQL's name of the type. What is only ever NULL here, or only printed, travels as text."""
 SAME = {

@@ -66,11 +66,14 @@ class History:
     def table(self, name: str) -> CatalogTable:
         """A catalog's rows. They are read when they are first asked for."""
         if name not in self._tables:
-            oid, layout = oid_of(name), self._layouts[name]
-            wanted = tracked_columns(self.major)[name]
-            chunks = toast_of(self.versions, self.spans, name, self._layouts)
-            self._tables[name] = CatalogTable(rows_of(self.versions, self.spans, oid, layout, wanted, self.codec, chunks))
+            self._tables[name] = self.table_with(name, tracked_columns(self.major)[name])
         return self._tables[name]
+
+    def table_with(self, name: str, columns: tuple[str, ...]) -> CatalogTable:
+        """A catalog's rows with these columns, which may be others than those that decoding asks for."""
+        chunks = toast_of(self.versions, self.spans, name, self._layouts)
+        layout = self._layouts[name]
+        return CatalogTable(rows_of(self.versions, self.spans, oid_of(name), layout, columns, self.codec, chunks))
 
     # -- questions -----------------------------------------------------------------------------------------------------------------
 

@@ -1,5 +1,5 @@
 """The columns of the catalogs that decoding reads, by major: names, lengths and alignments (`catalog/pg_*.h`). Columns behind the last one that is
-asked for may be left out. `tracked_columns` are those that a history reads."""
+asked for may be left out. `tracked_columns` are those that a history reads; SQL on the catalogs (`sql.views`) reads others of them, too."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from tailrace.majors import Capability, Compared, supports
 from tailrace.wal.index import TRACKED_CATALOGS
 
 # attlen and attalign by the letter behind a column's name (behind that, the majors that have the column so):
-# o oid, n name, h int2, i int4, b bool, c "char", x xid, f float4, t varlena with int alignment, d varlena with double alignment
+# o oid, n name, h int2, i int4, b bool, c "char", x xid, f float4, z timestamptz, t varlena with int alignment, d varlena with double alignment
 _CODES = {
-    "o": (4, 4), "n": (64, 1), "h": (2, 2), "i": (4, 4), "b": (1, 1), "c": (1, 1), "x": (4, 4), "f": (4, 4), "t": (-1, 4), "d": (-1, 8),
+    "o": (4, 4), "n": (64, 1), "h": (2, 2), "i": (4, 4), "b": (1, 1), "c": (1, 1), "x": (4, 4), "f": (4, 4), "z": (8, 8), "t": (-1, 4),
+    "d": (-1, 8),
 }  # fmt: skip
 
 
@@ -58,7 +59,7 @@ _COLUMNS = {
         typrelid:o typsubscript:o typelem:o typarray:o typinput:o typoutput:o typreceive:o typsend:o typmodin:o typmodout:o typanalyze:o
         typalign:c typstorage:c typnotnull:b typbasetype:o typtypmod:i typndims:i typcollation:o typdefaultbin:t typdefault:t typacl:t:-15
         typacl:d:16-""",
-    "pg_namespace": "oid:o nspname:n nspowner:o",
+    "pg_namespace": "oid:o nspname:n nspowner:o nspacl:t:-15 nspacl:d:16-",
     "pg_index": """
         indexrelid:o indrelid:o indnatts:h indnkeyatts:h indisunique:b indnullsnotdistinct:b:15- indisprimary:b indisexclusion:b
         indimmediate:b indisclustered:b indisvalid:b indcheckxmin:b indisready:b indislive:b indisreplident:b indkey:t indcollation:t
@@ -68,7 +69,7 @@ _COLUMNS = {
     "pg_database": """
         oid:o datname:n datdba:o encoding:i datlocprovider:c:15- datcollate:n:14 datctype:n:14 datistemplate:b datallowconn:b
         dathasloginevt:b:17- datconnlimit:i datlastsysoid:o:14 datfrozenxid:x datminmxid:x dattablespace:o datcollate:t:15- datctype:t:15-
-        daticulocale:t:15-16 datlocale:t:17- daticurules:t:16- datcollversion:t:15- datacl:t:14""",
+        daticulocale:t:15-16 datlocale:t:17- daticurules:t:16- datcollversion:t:15- datacl:t:-15 datacl:d:16-""",
     "pg_inherits": "inhrelid:o inhparent:o inhseqno:i inhdetachpending:b",
     "pg_publication": """
         oid:o pubname:n pubowner:o puballtables:b pubinsert:b pubupdate:b pubdelete:b pubtruncate:b pubviaroot:b pubgencols:c:18-""",
@@ -81,7 +82,9 @@ _COLUMNS = {
         proallargtypes:t proargmodes:t proargnames:t proargdefaults:t protrftypes:t prosrc:t""",
     "pg_operator": """
         oid:o oprname:n oprnamespace:o oprowner:o oprkind:c oprcanmerge:b oprcanhash:b oprleft:o oprright:o oprresult:o""",
-    "pg_authid": "oid:o rolname:n",
+    "pg_authid": """
+        oid:o rolname:n rolsuper:b rolinherit:b rolcreaterole:b rolcreatedb:b rolcanlogin:b rolreplication:b rolbypassrls:b rolconnlimit:i
+        rolpassword:t rolvaliduntil:z""",
     "pg_ts_config": "oid:o cfgname:n cfgnamespace:o",
     "pg_ts_dict": "oid:o dictname:n dictnamespace:o",
     "pg_attrdef": "oid:o adrelid:o adnum:h adbin:t",

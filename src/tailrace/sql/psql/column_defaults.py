@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from tailrace.catalog.history.defaults import expressions_of, session_at
 from tailrace.errors import TailraceError
-from tailrace.expressions import tree
 from tailrace.expressions.deparse import deparse
 from tailrace.expressions.expression_session import ExpressionSession
 from tailrace.expressions.node_tree import read_node_tree
-from tailrace.model import FIRST_NORMAL_OID, Relation
+from tailrace.model import Relation
 from tailrace.publications.catalog_snapshot import CatalogSnapshot
 from tailrace.types import oids
 from tailrace.types.style import TextStyle
@@ -44,28 +43,12 @@ def default_texts(snapshot: CatalogSnapshot, relation: Relation, style: TextStyl
 
 
 def _text(node_tree: str, relation: Relation, session: ExpressionSession) -> str:
+    return pretty_text(node_tree, relation, session) or UNKNOWN
+
+
+def pretty_text(node_tree: str, relation: Relation, session: ExpressionSession) -> str | None:
+    """The form with few parentheses; None for a tree with nodes that are not read."""
     try:
-        expression = read_node_tree(node_tree)
-        if not _is_known(expression):
-            return UNKNOWN
-        text = deparse(expression, relation, session)
+        return deparse(read_node_tree(node_tree), relation, session, pretty=True)
     except TailraceError:
-        return UNKNOWN
-    has_pair = isinstance(expression, tree.OpExpr) and text.startswith("(") and text.endswith(")")
-    return text[1:-1] if has_pair else text
-
-
-def _is_known(expression: tree.Expression) -> bool:
-    """Whether both forms are the same, but for the outermost parentheses."""
-    if isinstance(expression, tree.OpExpr):
-        return all(_is_plain(each) for each in expression.args)
-    return _is_plain(expression)
-
-
-def _is_plain(expression: tree.Expression) -> bool:
-    if isinstance(expression, tree.FuncExpr):
-        written = expression.form in (_AS_A_CALL, _NOT_WRITTEN)
-        return written and not expression.variadic and all(_is_plain(each) for each in expression.args)
-    if isinstance(expression, tree.Const):
-        return expression.type < FIRST_NORMAL_OID
-    return isinstance(expression, tree.Var)
+        return None

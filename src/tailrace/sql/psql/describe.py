@@ -1,7 +1,7 @@
 """What \\d, \\dt and \\d TABLE of psql tell, as far as the log does: tables with their columns, keys and publications (`bin/psql/describe.c`).
 
-In: a catalog snapshot. Out: columns of texts, a title, footers. Which defaults are printed says `sql.psql.column_defaults`. Constraints, and which
-indexes are unique, are not in what decoding tracks, so there are no footers for them.
+In: a catalog snapshot. Out: columns of texts, a title, footers. Which defaults are printed says `sql.psql.column_defaults`. Constraints are
+not in what decoding tracks, so there are no footers for them.
 """
 
 from __future__ import annotations
@@ -10,16 +10,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tailrace.catalog.history.history import History
-from tailrace.catalog.rows.column_values import int2_vector
 from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.model import FIRST_NORMAL_OID, Relation
 from tailrace.publications.catalog_snapshot import CatalogSnapshot
 from tailrace.sql.psql.column_defaults import default_texts
 from tailrace.sql.result import TextColumn
+from tailrace.sql.views.catalog_objects import CatalogObjects
 from tailrace.types.format_type import format_type_with_typemod
-from tailrace.types.quoting import quote_identifier
 from tailrace.types.style import TextStyle
 
 _KINDS = {
@@ -72,7 +70,7 @@ def described(
         )
         for column in relation.live_columns
     ]  # fmt: skip
-    footers = _indexes(snapshot, relation)
+    footers = _indexes(snapshot, relation, style or TextStyle())
     if published_by:
         footers += ["Publications:", *(f"    {each}" for each in published_by)]
     title = f'{_TITLES.get(relation.kind, "Relation")} "{relation.schema}.{relation.name}"'
@@ -111,32 +109,18 @@ def _folded(name: str) -> str:
     return name[1:-1].replace('""', '"') if name.startswith('"') else name.lower()
 
 
-def _indexes(snapshot: CatalogSnapshot, relation: Relation) -> list[str]:
-    history = snapshot.history
-    indexes, classes = history.table("pg_index"), history.table("pg_class")
+def _indexes(snapshot: CatalogSnapshot, relation: Relation, style: TextStyle) -> list[str]:
+    indexes, classes = snapshot.history.table("pg_index"), snapshot.history.table("pg_class")
+    objects = CatalogObjects(snapshot, style)
     lines = []
     for row in indexes.seen_where("indrelid", relation.oid, snapshot.lsn, -1).tolist():
-        found = classes.seen_where("oid", int(indexes["indexrelid"][row]), snapshot.lsn, -1)
-        if not len(found):
-            continue
-        name = classes.name("relname", int(found[-1]))
-        method = _METHODS.get(int(classes["relam"][found[-1]]), "")
-        primary = bool(indexes["indisprimary"][row])
-        lines.append((not primary, name, _index_line(relation, history, row, name, method)))
+        oid, is_primary = int(indexes["indexrelid"][row]), bool(indexes["indisprimary"][row])
+        name = classes.name("relname", int(classes.seen_where("oid", oid, snapshot.lsn, -1)[-1]))
+        head, _, definition = (objects.index_definition(oid, 0, pretty=True) or "").partition(" USING ")
+        kind = " PRIMARY KEY," if is_primary else " UNIQUE," if head.startswith("CREATE UNIQUE") else ""
+        identity = " REPLICA IDENTITY" if indexes["indisreplident"][row] else ""
+        lines.append((not is_primary, name, f'    "{name}"{kind} {definition}{identity}'))
     return ["Indexes:", *(line for _, _, line in sorted(lines))] if lines else []
-
-
-_METHODS = {403: "btree", 405: "hash", 783: "gist", 2742: "gin", 3580: "brin", 4000: "spgist"}
-"""pg_am.oid of those that PostgreSQL has itself."""
-
-
-def _index_line(relation: Relation, history: History, row: int, name: str, method: str) -> str:
-    indexes = history.table("pg_index")
-    keys = int2_vector(indexes["indkey"][row])[: int(indexes["indnkeyatts"][row])]
-    names = {column.number: quote_identifier(column.name) for column in relation.columns}
-    columns = ", ".join(names.get(key, "(expression)") for key in keys)
-    primary = " PRIMARY KEY," if indexes["indisprimary"][row] else ""
-    return f'    "{name}"{primary} {f"{method} " if method else ""}({columns}){" REPLICA IDENTITY" if indexes["indisreplident"][row] else ""}'
 
 
 def _texts(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[TextColumn]:

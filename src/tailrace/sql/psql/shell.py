@@ -211,7 +211,7 @@ class Shell:
     def _relations(self) -> Relations:
         from tailrace.sql.views.relations import Relations  # noqa: PLC0415
 
-        return Relations(self.session.database, self.session.parameters.as_of)
+        return Relations(self.session.database, self.session.parameters)
 
     def _list(self, kinds: str) -> None:
         from tailrace.sql.psql.describe import listed  # noqa: PLC0415

@@ -17,7 +17,7 @@ NODES = frozenset(
         ast.SelectStmt, ast.ResTarget, ast.ColumnRef, ast.A_Star, ast.A_Const, ast.A_Expr, ast.BoolExpr, ast.NullTest, ast.BooleanTest,
         ast.CaseExpr, ast.CaseWhen, ast.CoalesceExpr, ast.MinMaxExpr, ast.SubLink, ast.TypeCast, ast.FuncCall, ast.WindowDef, ast.SortBy,
         ast.JoinExpr, ast.RangeVar, ast.RangeSubselect, ast.RangeFunction, ast.CommonTableExpr, ast.WithClause, ast.Alias, ast.A_ArrayExpr,
-        ast.TypeName, ast.String, ast.Integer, ast.Float, ast.Boolean, ast.A_Indirection, ast.SQLValueFunction,
+        ast.TypeName, ast.String, ast.Integer, ast.Float, ast.Boolean, ast.A_Indirection, ast.A_Indices, ast.CollateClause, ast.SQLValueFunction,
     }
 )  # fmt: skip
 _NAMES = {
@@ -27,7 +27,7 @@ _NAMES = {
     "ExecuteStmt": "EXECUTE", "CopyStmt": "COPY", "DropStmt": "DROP", "TruncateStmt": "TRUNCATE", "AlterTableStmt": "ALTER TABLE",
     "CreatePublicationStmt": "CREATE PUBLICATION", "AlterPublicationStmt": "ALTER PUBLICATION", "DoStmt": "DO", "CallStmt": "CALL",
     "GroupingSet": "GROUPING SETS", "RowExpr": "ROW", "XmlExpr": "XML", "ParamRef": "a parameter", "RangeTableSample": "TABLESAMPLE",
-    "CollateClause": "COLLATE", "LockingClause": "FOR UPDATE", "A_Indices": "a subscript", "DeclareCursorStmt": "DECLARE",
+    "LockingClause": "FOR UPDATE", "DeclareCursorStmt": "DECLARE",
     "VacuumStmt": "VACUUM", "CheckPointStmt": "CHECKPOINT", "IndexStmt": "CREATE INDEX", "CreateSchemaStmt": "CREATE SCHEMA",
 }  # fmt: skip
 FUNCTIONS = frozenset(
@@ -40,10 +40,25 @@ FUNCTIONS = frozenset(
     }
 )  # fmt: skip
 """Those of PostgreSQL's functions that the engine has with the same meaning."""
+SYSTEM_FUNCTIONS = frozenset(
+    {
+        "pg_get_userbyid", "pg_encoding_to_char", "format_type", "pg_table_is_visible", "pg_type_is_visible", "pg_relation_is_publishable",
+        "pg_get_replica_identity_index", "pg_get_partkeydef", "to_regclass", "pg_get_expr", "pg_get_indexdef",
+        "obj_description", "col_description", "shobj_description", "pg_table_size", "pg_relation_size", "pg_total_relation_size", "pg_indexes_size",
+        "pg_database_size", "pg_tablespace_size", "pg_size_pretty", "pg_get_constraintdef", "pg_get_triggerdef", "pg_get_statisticsobjdef",
+        "pg_get_statisticsobjdef_columns", "array_length", "array_upper", "array_to_string",
+    }
+)  # fmt: skip
+"""Those that are answered from the catalogs (`query.system_functions`)."""
+SETS = {
+    "pg_partition_ancestors": "regclass", "pg_partition_tree": "record", "pg_get_publication_tables": "record", "generate_series": "int4",
+}  # fmt: skip
+"""Functions that give rows, and what a row is."""
 CASTS = {
     "text": "text", "varchar": "text", "bpchar": "text", "name": "text", "int2": "smallint", "int4": "integer", "int8": "bigint",
     "float8": "double", "bool": "boolean", "oid": "uinteger", "xid": "uinteger", "pg_lsn": "ubigint", "timestamptz": "timestamptz",
     "timestamp": "timestamp", "date": "date", "bytea": "bytea", "json": "json",
+    **dict.fromkeys(("regclass", "regtype", "regnamespace", "regrole"), "uinteger"),
 }  # fmt: skip
 """Types that can be cast to -> the engine's."""
 OPERATORS = frozenset(
@@ -79,16 +94,27 @@ def check_nodes(node: Any, but: Container[int] = ()) -> None:
             raise refused("SELECT INTO")
         if node.lockingClause:
             raise refused("FOR UPDATE")
-    if isinstance(node, ast.A_Expr) and (node.kind not in EXPRESSIONS or node.name[-1].sval not in OPERATORS):
+    if isinstance(node, ast.A_Expr) and (node.kind not in EXPRESSIONS or not _is_operator([part.sval for part in node.name])):
         raise refused(f"operator {node.name[-1].sval}" if node.kind == _KINDS.AEXPR_OP else "this comparison", node.location)
-    if isinstance(node, ast.TypeCast) and (node.typeName.names[-1].sval not in CASTS or node.typeName.arrayBounds):
+    if isinstance(node, ast.TypeCast) and not _is_cast(node.typeName):
         raise refused(f"a cast to {node.typeName.names[-1].sval}", node.location)
+    if isinstance(node, ast.CollateClause) and [part.sval for part in node.collname][-1] != "default":
+        raise refused("COLLATE", node.location)
     if isinstance(node, ast.FuncCall):
         check_function(node, _SEEN_TO)
     if isinstance(node, ast.RangeFunction):  # what may be called there says `query.translation`
         return
     for name in node:
         check_nodes(getattr(node, name), but)
+
+
+def _is_operator(names: list[str]) -> bool:
+    return names[-1] in OPERATORS and names[:-1] in ([], ["pg_catalog"])
+
+
+def _is_cast(name: Any) -> bool:
+    """An int2vector may be cast to int2[]."""
+    return name.names[-1].sval == "int2" if name.arrayBounds else name.names[-1].sval in CASTS
 
 
 MOST_VALUES = 50_000
@@ -105,14 +131,14 @@ def check_lists(node: Any) -> None:
         check_lists(each)
 
 
-_SEEN_TO = FUNCTIONS | {"avg", "like_escape"}
-"""With those that stand in some places: a column of the result, the pattern of LIKE."""
+_SEEN_TO = FUNCTIONS | SYSTEM_FUNCTIONS | {"avg", "like_escape"} | SETS.keys()
+"""With those that stand in some places: a column of the result, the pattern of LIKE, FROM."""
 
 
-def check_function(node: Any, known: Container[str] = FUNCTIONS) -> None:
+def check_function(node: Any, known: Container[str] = FUNCTIONS | SYSTEM_FUNCTIONS) -> None:
     """Raise UsageError (0A000) for a function that the engine does not have with the same meaning."""
     schema, name = name_of(node)
-    if name not in known or schema not in ("", "pg_catalog") or node.func_variadic:
+    if name not in known or schema not in ("", "pg_catalog") or (node.func_variadic and name not in SETS):
         raise refused(f"function {name}", node.location)
 
 

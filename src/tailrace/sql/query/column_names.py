@@ -23,6 +23,8 @@ def _figure(node: Any) -> tuple[str, int]:
         return node.fields[-1].sval, 2
     if isinstance(node, ast.A_Indirection):
         return (node.indirection[-1].sval, 2) if isinstance(node.indirection[-1], ast.String) else _figure(node.arg)
+    if isinstance(node, ast.CollateClause):
+        return _figure(node.arg)
     if isinstance(node, ast.FuncCall):
         return name_of(node)[1], 2
     if isinstance(node, ast.A_Expr) and node.kind == enums.A_Expr_Kind.AEXPR_NULLIF:
@@ -44,6 +46,8 @@ def _figure(node: Any) -> tuple[str, int]:
 def _figure_sublink(node: Any) -> tuple[str, int]:
     if node.subLinkType == enums.SubLinkType.EXISTS_SUBLINK:
         return "exists", 2
+    if node.subLinkType == enums.SubLinkType.ARRAY_SUBLINK:
+        return "array", 2
     if node.subLinkType == enums.SubLinkType.EXPR_SUBLINK and node.subselect.targetList:
         target = node.subselect.targetList[0]
         return (target.name, 2) if target.name else _figure(target.val)

@@ -8,11 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from functools import wraps
+from typing import Any
 
 import duckdb
 import pyarrow as pa
 
 from tailrace.errors import UsageError
+from tailrace.sql.query.engine_function import EngineFunction
 from tailrace.sql.query.json_fields import FUNCTIONS
 from tailrace.types.quoting import quote_literal
 
@@ -41,6 +43,8 @@ _AS_THE_SERVER_SAYS = (
     (re.compile("Division by zero"), "division by zero", "22012"),
     (re.compile("invalid input syntax for type json"), "invalid input syntax for type json", "22P02"),
     (re.compile("unsupported Unicode escape sequence"), "unsupported Unicode escape sequence", "22P05"),
+    (re.compile('UsageError: (?P<text>relation ".*" does not exist)'), "{text}", "42P01"),
+    (re.compile('UsageError: (?P<text>publication ".*" does not exist)'), "{text}", "42704"),
     (re.compile("negative substring length not allowed"), "negative substring length not allowed", "22011"),
     (re.compile(rf"Overflow in \w+ of {_TYPE} "), "{type} out of range", "22003"),
     (re.compile(rf"out of range for the destination type {_TYPE}\b"), "{type} out of range", "22003"),
@@ -53,26 +57,27 @@ _AS_THE_SERVER_SAYS = (
 """What the engine says -> what PostgreSQL would."""
 
 
-def _strict(function: Callable[..., str | None]) -> Callable[..., str | None]:
+def _strict(function: Callable[..., Any]) -> Callable[..., Any]:
     """NULL of NULL; and it may be NULL of others, which the engine's own default does not let it be."""
 
     @wraps(function)
-    def called(*given: object) -> str | None:
+    def called(*given: object) -> Any:
         return None if None in given else function(*given)
 
     return called
 
 
-def run(sql: str, tables: Mapping[str, pa.Table], time_zone: str) -> pa.Table:
-    """The result of a query over these tables. Raises UsageError where it fails."""
+def run(sql: str, tables: Mapping[str, pa.Table], time_zone: str, functions: Mapping[str, EngineFunction]) -> pa.Table:
+    """The result of a query over these tables, which may call these functions. Raises UsageError where it fails."""
     with duckdb.connect(config=_SAFE) as connection:
         try:
             connection.execute("SET TimeZone = " + quote_literal(time_zone))
             for statement in _FUNCTIONS:
                 connection.execute(statement)
-            for name, (function, arguments) in FUNCTIONS.items():
-                if name in sql:
-                    connection.create_function(name, _strict(function), list(arguments), "VARCHAR", null_handling="special")
+            for name, each in {**FUNCTIONS, **functions}.items():
+                if f"{name}(" in sql:
+                    called = _strict(each.function) if each.is_strict else each.function
+                    connection.create_function(name, called, list(each.arguments), each.result, null_handling="special")
             connection.execute("SET lock_configuration = true")
             for name, table in tables.items():
                 connection.register(name, table)

@@ -20,11 +20,13 @@ from tailrace.sql.query.json_fields import ARROWS, taken
 from tailrace.sql.query.like_and_regex import like, matched
 from tailrace.sql.query.lsn_expressions import LSN, arithmetic, as_lsn, text_of
 from tailrace.sql.query.scales import check_scales
+from tailrace.sql.query.system_functions import REG_KINDS, array_literal, element_of, reg_text, values_of
 
 Before = Callable[[ParseState, Any], Node | None]
 """What `ExpressionTypes.analyse` asks of nodes that are the query's."""
 _NO_POSITION_BESIDE = ("||", "+")
 """Operators beside which a literal of no type is none."""
+_OVER_ARRAYS = (enums.A_Expr_Kind.AEXPR_OP_ANY, enums.A_Expr_Kind.AEXPR_OP_ALL)
 
 
 @dataclass(slots=True)
@@ -82,6 +84,12 @@ class EngineExpressions:
             node.args = tuple(self._engine(each, before) for each in node.args)
         elif isinstance(node, ast.NullTest | ast.BooleanTest):
             node.arg = self._engine(node.arg, before)
+        elif isinstance(node, ast.CollateClause):
+            return self._engine(node.arg, before)
+        elif isinstance(node, ast.A_Indirection):
+            (index,) = node.indirection
+            kind = "" if index.is_slice else self.types.kind(node.arg)
+            return element_of(self._engine(node.arg, before), self._engine(index.uidx, before), kind)
         elif isinstance(node, ast.A_ArrayExpr):
             node.elements = self._alike(node.elements or (), before)
         else:
@@ -126,6 +134,9 @@ class EngineExpressions:
 
     def _operator(self, node: Any, before: Before) -> Any:
         operator, result = node.name[-1].sval, self.types.kind(node)
+        node.name = node.name[-1:]
+        if isinstance(node.rexpr, ast.CollateClause):
+            node.rexpr = node.rexpr.arg
         if operator in MATCHES and node.kind == enums.A_Expr_Kind.AEXPR_OP:
             return matched(node, operator, self._engine(node.lexpr, before))
         if node.kind in PATTERNS:
@@ -141,7 +152,9 @@ class EngineExpressions:
             other = next((kind for kind in kinds if kind != "unknown"), "unknown")
         else:
             other = self.types.kind(node.rexpr)
-            node.rexpr = self._engine(node.rexpr, before)
+            node.rexpr = array_literal(self._engine(node.rexpr, before), one)
+            if node.kind in _OVER_ARRAYS:
+                node.rexpr = values_of(node.rexpr, other)
             if one == LSN and other == "unknown" and operator not in _NO_POSITION_BESIDE:
                 node.rexpr = as_lsn(node.rexpr)
         if other == LSN and one == "unknown" and operator not in _NO_POSITION_BESIDE:
@@ -149,10 +162,14 @@ class EngineExpressions:
         if operator in ARROWS:
             return taken(operator, node.lexpr, node.rexpr, other)
         if operator == "||":
-            node.lexpr = text_of(node.lexpr) if one == LSN else node.lexpr
-            node.rexpr = text_of(node.rexpr) if other == LSN else node.rexpr
+            node.lexpr, node.rexpr = _as_text(node.lexpr, one), _as_text(node.rexpr, other)
         elif operator in ("+", "-") and LSN in (one, other):
             return arithmetic(node, result)
         elif operator == "/" and "numeric" in (one, other):
             raise refused("division of numeric", node.location)
         return node
+
+
+def _as_text(node: Any, kind: str) -> Any:
+    """What a position, or the name behind an oid, is beside a text."""
+    return text_of(node) if kind == LSN else reg_text(node, kind) if kind in REG_KINDS else node

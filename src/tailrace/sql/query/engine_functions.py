@@ -12,9 +12,10 @@ from typing import Any
 from pglast import enums
 
 from tailrace.sql.grammar import ast, name_of
-from tailrace.sql.query.allowed import CASTS, refused
+from tailrace.sql.query.allowed import CASTS, SYSTEM_FUNCTIONS, refused
 from tailrace.sql.query.json_fields import INPUT, JSON
 from tailrace.sql.query.lsn_expressions import LSN, as_lsn, called, difference, hex_of, text_of
+from tailrace.sql.query.system_functions import REG_KINDS, reg_text, reg_value, system_value
 
 _RENAMED = {
     "every": "bool_and", "btrim": "trim", "char_length": "length", "character_length": "length", "mod": "%",
@@ -29,6 +30,14 @@ _AS_WRITTEN = frozenset({*_TEXTS, "char", "bool", "oid", "xid", LSN, *_INTEGERS}
 def cast(node: Any, kind: str) -> Any:
     """A cast of what has this type. Raises UsageError for one that is not computed here."""
     name = node.typeName.names[-1].sval
+    if node.typeName.arrayBounds:
+        if kind != "int2vector":
+            raise refused(f"a cast to {name}[]", node.location)
+        return node.arg
+    if name in REG_KINDS:
+        return reg_value(node, name, kind)
+    if kind in REG_KINDS and CASTS[name] == "text":
+        return reg_text(node.arg, kind)
     engine, most = CASTS[name], node.typeName.typmods
     if most and (name != "varchar" or kind not in _TEXTS):
         raise refused(f"a cast to {name}", node.location)
@@ -53,6 +62,8 @@ def cast(node: Any, kind: str) -> Any:
 def function_value(node: Any, kinds: Sequence[str], database: str) -> Any:
     """A checked function, with arguments of these types."""
     name = name_of(node)[1]
+    if name in SYSTEM_FUNCTIONS:
+        return system_value(node, kinds)
     arguments: Sequence[Any] = node.args or ()
     node.funcname = (ast.String(sval=_RENAMED.get(name, name)),)
     first = kinds[0] if kinds else ""
@@ -60,8 +71,8 @@ def function_value(node: Any, kinds: Sequence[str], database: str) -> Any:
         return difference(*(as_lsn(each) if kind == "unknown" else each for each, kind in zip(arguments, kinds, strict=True)))
     if name == "current_database":
         return ast.A_Const(val=ast.String(sval=database))
-    if name == "array_agg" and first == LSN:
-        raise refused("array_agg of pg_lsn", node.location)
+    if name == "array_agg" and (first == LSN or first in REG_KINDS):
+        raise refused(f"array_agg of {first}", node.location)
     if JSON in kinds and name != "count":
         raise refused(f"{name} of json", node.location)
     if name in ("concat", "concat_ws"):

@@ -5,11 +5,11 @@ The engine has operators of these names, and writes anew what it takes out: 12.5
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from tailrace.expressions.analysis.literals.literals import read_json
 from tailrace.expressions.evaluate.json.json_functions import as_text, element, field
+from tailrace.sql.query.engine_function import EngineFunction
 from tailrace.sql.query.lsn_expressions import called
 
 JSON = "json"
@@ -30,11 +30,11 @@ def checked(text: str) -> str:
     return text
 
 
-FUNCTIONS: dict[str, tuple[Callable[..., str | None], tuple[str, ...]]] = {
-    INPUT: (checked, ("VARCHAR",)),
-    "_json_field": (field, ("VARCHAR", "VARCHAR")),
-    "_json_field_text": (as_text(field), ("VARCHAR", "VARCHAR")),
-    "_json_element": (element, ("VARCHAR", "INTEGER")),
-    "_json_element_text": (as_text(element), ("VARCHAR", "INTEGER")),
+FUNCTIONS = {
+    INPUT: EngineFunction(checked, ("VARCHAR",), "VARCHAR"),
+    "_json_field": EngineFunction(field, ("VARCHAR", "VARCHAR"), "VARCHAR"),
+    "_json_field_text": EngineFunction(as_text(field), ("VARCHAR", "VARCHAR"), "VARCHAR"),
+    "_json_element": EngineFunction(element, ("VARCHAR", "INTEGER"), "VARCHAR"),
+    "_json_element_text": EngineFunction(as_text(element), ("VARCHAR", "INTEGER"), "VARCHAR"),
 }
-"""By the engine's name: the function, and the types of its arguments."""
+"""By the engine's name."""

@@ -7,8 +7,8 @@ that were named. `query.engine_expressions` translates expressions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field, replace
 from functools import partial
 from typing import Any
 
@@ -21,7 +21,7 @@ from tailrace.expressions.analysis.state import Node, ParseState
 from tailrace.sql.functions.calls import FunctionCall
 from tailrace.sql.functions.signatures import Columns
 from tailrace.sql.grammar import ast, name_of
-from tailrace.sql.query.allowed import check_nodes, check_recursion, refused
+from tailrace.sql.query.allowed import SETS, check_nodes, check_recursion, refused
 from tailrace.sql.query.column_names import figured
 from tailrace.sql.query.engine_expressions import EngineExpressions
 from tailrace.sql.query.engine_functions import AVG
@@ -38,10 +38,13 @@ from tailrace.sql.query.expression_types import (
     value_of,
 )
 from tailrace.sql.query.generate_series import is_series, series
+from tailrace.sql.query.lsn_expressions import called
 from tailrace.sql.query.scales import check_alike, check_scales
 from tailrace.sql.query.scope import QueryScope, check_ordered, is_column, is_output, name_columns, output_column, renamed
+from tailrace.sql.query.system_functions import REG_KINDS, is_set_call, query_of, rows_as_list, set_in_target, unnested
 from tailrace.sql.sql_types import oid_of
 
+FROM = "functions in FROM"
 ColumnsOf = Callable[[str, str], Columns | None]
 """The columns of a relation, by schema (empty if none was named) and name; None if there is none. Raises UsageError for one that is not read here."""
 
@@ -58,11 +61,13 @@ class EngineQuery:
 
 @dataclass(frozen=True, slots=True)
 class QuerySurroundings:
-    """What a query is read in: columns of relations, those that a relation has on the server only, and the database's name."""
+    """What a query is read in: columns of relations, those that a relation has on the server only, the database's name, and the columns of functions
+    that give records."""
 
     columns_of: ColumnsOf
     unread: Callable[[str], frozenset[str]]
     database: str
+    rows_of: Mapping[str, Columns]
 
 
 def translated(statement: Any, calls: Sequence[FunctionCall], around: QuerySurroundings, types: ExpressionTypes) -> EngineQuery:
@@ -147,7 +152,12 @@ class _QueryTranslator:
         if isinstance(raw, ast.ColumnRef):
             column = scope.column([part.sval for part in raw.fields], raw.location)
             return value_of(column.type, column.typmod, raw.location)
+        if isinstance(raw, ast.TypeCast) and raw.typeName.names[-1].sval in REG_KINDS and isinstance(raw.arg, ast.A_Const):
+            state.transform(state, raw.arg)  # the name that a literal may be is looked up with the rows
+            return value_of(oid_of(raw.typeName.names[-1].sval), location=raw.location)
         if isinstance(raw, ast.A_Indirection):
+            if len(raw.indirection) == 1 and isinstance(raw.indirection[0], ast.A_Indices):
+                return None
             return value_of(oid_of(self._field_kind(raw)))
         if isinstance(raw, ast.SubLink):
             if self.types.is_analysed(raw):
@@ -158,6 +168,8 @@ class _QueryTranslator:
             columns = resolved(self.select(raw.subselect, scope))
             if raw.subLinkType == enums.SubLinkType.EXPR_SUBLINK and columns:
                 return value_of(columns[0].type, columns[0].typmod, raw.location)
+            if raw.subLinkType == enums.SubLinkType.ARRAY_SUBLINK:
+                return value_of(state.catalog.array_type(columns[0].type), location=raw.location)
             return value_of(oid_of("bool"), location=raw.location)
         return None
 
@@ -194,6 +206,9 @@ class _QueryTranslator:
                     raise UsageError(message, sqlstate="42P01").in_text(target.val.location + 1)
                 columns += scope.star(alias)
                 continue
+            if (rows := set_in_target(target.val)) is not None:
+                columns += self._rows_of_target(target, rows, scope)
+                continue
             name = target.name or figured(target.val, self.types.major)
             column = result_column(name, self._analysed(target.val, scope, SELECT))
             is_call = isinstance(target.val, ast.FuncCall) and id(target.val) not in self.numbers
@@ -205,6 +220,23 @@ class _QueryTranslator:
             target.name = name
             columns.append(column)
         return columns
+
+    def _rows_of_target(self, target: Any, function: Any, scope: QueryScope) -> list[ResultColumn]:
+        """SELECT f(…), or (f(…)).*: rows of a function that tells of the catalogs."""
+        in_columns = target.val is not function
+        columns = self._columns_of_set(function, function.funcname[-1].sval)
+        if in_columns != (len(columns) > 1) or function.funcname[-1].sval == "generate_series":
+            raise refused("this set-returning function", function.location)
+        target.val = unnested(self._list_of_rows(function, scope, SELECT), in_columns=in_columns)
+        target.name = None if in_columns else target.name or columns[0].name
+        return columns if in_columns else [replace(columns[0], name=target.name)]
+
+    def _columns_of_set(self, function: Any, alias: str) -> list[ResultColumn]:
+        kind = SETS[function.funcname[-1].sval]
+        return columns_named(self.around.rows_of[function.funcname[-1].sval] if kind == "record" else [(alias, kind)])
+
+    def _list_of_rows(self, function: Any, scope: QueryScope, clause: str) -> Any:
+        return rows_as_list(function, [self._engine(each, scope, clause) for each in function.args or ()])
 
     def _ordered(self, node: Any, scope: QueryScope, columns: Sequence[ResultColumn]) -> None:
         for item in node.sortClause or ():
@@ -293,6 +325,8 @@ class _QueryTranslator:
         colnames = item.alias.colnames if item.alias else None
         if number is None and is_series(item, function):
             return series(function, item, scope)
+        if number is None and is_set_call(function) and not (item.is_rowsfrom or item.coldeflist):
+            return self._set_in_from(item, function, scope)
         if number is None:
             raise refused(f"function {name_of(function)[1]} in FROM" if isinstance(function, ast.FuncCall) else "this in FROM")
         call = self.calls[number]
@@ -309,11 +343,26 @@ class _QueryTranslator:
         names = tuple(ast.String(sval=column.name) for column in columns)
         return ast.RangeVar(relname=table, inh=True, relpersistence="p", alias=ast.Alias(aliasname=alias, colnames=names))
 
+    def _set_in_from(self, item: Any, function: Any, scope: QueryScope) -> Any:
+        """Rows of a function that tells of the catalogs, as a subquery; its arguments may be columns of what stands before it."""
+        check_nodes(function.args)
+        alias = item.alias.aliasname if item.alias else function.funcname[-1].sval
+        columns = self._columns_of_set(function, "relid" if function.funcname[-1].sval == "pg_partition_ancestors" else alias)
+        rows = self._list_of_rows(function, scope, FROM)
+        values = [unnested(rows, in_columns=len(columns) > 1)]
+        if item.ordinality:
+            columns.append(ResultColumn("ordinality", oid_of("int8")))
+            values.append(called("generate_subscripts", rows, ast.A_Const(val=ast.Integer(ival=1))))
+        columns = renamed(columns, item.alias.colnames if item.alias else None)
+        scope.tables.append((alias, columns))
+        names = tuple(ast.String(sval=column.name) for column in columns)
+        return ast.RangeSubselect(lateral=True, subquery=query_of(*values), alias=ast.Alias(aliasname=alias, colnames=names))
+
     # -- calls of the interface ----------------------------------------------------------------------------------------------
 
     def _called(self, node: Any) -> Any:
         """What stands for a call, or for a field of the record that one gives; None for any other node."""
-        if isinstance(node, ast.A_Indirection):
+        if isinstance(node, ast.A_Indirection) and id(node.arg) in self.numbers:
             return self._one(f"_call{self.numbers[id(node.arg)]}", node.indirection[0].sval)
         number = self.numbers.get(id(node))
         if number is None:

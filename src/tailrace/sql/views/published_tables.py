@@ -1,33 +1,74 @@
-"""pg_publication_tables: which tables, columns and rows each publication has (`pg_get_publication_tables`)."""
+"""pg_publication_tables, and pg_get_publication_tables: which tables, columns and rows each publication has (`catalog/pg_publication.c`)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from tailrace.dataclass import dataclass
 from tailrace.majors import GENERATED_COLUMNS_ALWAYS_SHOWN, PUBLISHED_GENERATED_COLUMNS, ROW_FILTERS, supports
-from tailrace.model import FIRST_NORMAL_OID, Relation
+from tailrace.model import FIRST_NORMAL_OID, Column, Relation
 from tailrace.publications.database_snapshot import DatabaseSnapshot
-from tailrace.publications.publication import STORED_GENERATED_COLUMNS, Publication
+from tailrace.publications.publication import STORED_GENERATED_COLUMNS, Publication, RowFilter
 from tailrace.publications.publishing.filter_compiler import filter_text
 from tailrace.publications.publishing.published_relation import STORED
 from tailrace.publications.publishing.relation_sync_entry import RelationAncestry, is_publishable, topmost_level
 from tailrace.publications.source_publications import SourcePublications
+from tailrace.sql.views.view_columns import function_columns
 
 
-def published_tables(here: DatabaseSnapshot, publications: list[Publication]) -> Iterator[list[Any]]:
-    """Its rows, by publication, schema and table."""
+@dataclass(frozen=True, slots=True)
+class PublicationTableRow:
+    """A table that a publication has, as `publish_via_partition_root` has it listed. `listed`: the columns are those of a column list."""
+
+    publication: Publication
+    relation: Relation
+    ancestors: tuple[int, ...]
+    columns: list[Column]
+    listed: bool
+    filter: RowFilter | None
+
+
+def published_tables(here: DatabaseSnapshot, publications: Sequence[Publication]) -> Iterator[list[Any]]:
+    """The rows of pg_publication_tables, by publication, schema and table."""
+    for row in _rows(here, publications):
+        relation = row.relation
+        shown: list[Any] = [row.publication.name, relation.schema, relation.name]
+        if supports(here.major, ROW_FILTERS):
+            where = filter_text(here.compiler, row.filter, relation) if row.filter else None
+            shown += [[column.name for column in row.columns], where]
+        yield shown
+
+
+def tables_of(
+    here: DatabaseSnapshot, publications: Sequence[Publication], oids: dict[str, int]
+) -> list[dict[str, Any]]:  # fmt: skip
+    """The rows of pg_get_publication_tables. Where one publishes partitions as their root, they are listed with no other, either."""
+    rows = list(_rows(here, publications))
+    if any(publication.via_root for publication in publications):
+        listed = {row.relation.oid for row in rows}
+        rows = [row for row in rows if not listed.intersection(row.ancestors)]
+    found = []
+    for row in rows:
+        has_attributes = row.listed or not supports(here.major, GENERATED_COLUMNS_ALWAYS_SHOWN)
+        values = {
+            "pubid": oids.get(row.publication.name),
+            "relid": row.relation.oid,
+            "attrs": " ".join(str(column.number) for column in row.columns) if has_attributes else None,
+            "qual": here.compiler.stored(row.filter, row.relation).text if row.filter else None,
+        }
+        found.append({name: values[name] for name, _ in function_columns(here.major)["pg_get_publication_tables"]})
+    return found
+
+
+def _rows(here: DatabaseSnapshot, publications: Sequence[Publication]) -> Iterator[PublicationTableRow]:
     tables = _publishable(here)
     for publication in publications:
-        rows = []
         for relation, ancestry in tables:
             if _has(publication, ancestry):
-                columns, where = _shown(here, publication, relation, ancestry)
-                row = [publication.name, relation.schema, relation.name]
-                rows.append([*row, columns, where] if supports(here.major, ROW_FILTERS) else row)
-        yield from rows
+                yield _row(here, publication, relation, ancestry)
 
 
 def _publishable(here: DatabaseSnapshot) -> list[tuple[Relation, RelationAncestry]]:
@@ -54,22 +95,21 @@ def _has(publication: Publication, ancestry: RelationAncestry) -> bool:
     return ancestry.kind != "p" and (itself or above > 0)
 
 
-def _shown(
+def _row(
     here: DatabaseSnapshot, publication: Publication, relation: Relation, ancestry: RelationAncestry
-) -> tuple[list[str], str | None]:
-    """The names of its columns, and its row filter as pg_get_expr prints it."""
+) -> PublicationTableRow:  # fmt: skip
     table = None if publication.all_tables else publication.table(ancestry.oid)
     if ancestry.schema in publication.schemas:
         table = None
     listed = table.columns if table else None
     generated = publication.generated_columns == STORED_GENERATED_COLUMNS
-    names = [
-        column.name
+    columns = [
+        column
         for column in relation.live_columns
         if (column.number in listed if listed is not None else _is_shown(column.generated, here.major, generated=generated))
     ]
-    where = filter_text(here.compiler, table.filter, relation) if table and table.filter else None
-    return names, where
+    above = tuple(oid for oid, _ in ancestry.ancestors)
+    return PublicationTableRow(publication, relation, above, columns, listed is not None, table.filter if table else None)
 
 
 def _is_shown(kind: str, major: int, *, generated: bool) -> bool:

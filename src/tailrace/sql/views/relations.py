@@ -3,31 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from tailrace.catalog.rows.column_values import float4s, int2_vector, oid_vector
 from tailrace.catalog.rows.layouts import layouts_of, tracked_columns
 from tailrace.dataclass import dataclass
 from tailrace.errors import TailraceError
-from tailrace.majors import PUBLISHED_GENERATED_COLUMNS, supports
-from tailrace.model import Lsn, Relation
+from tailrace.model import PgType, Relation
 from tailrace.replication.slot_wal import status_of
 from tailrace.replication.waiting import finish
 from tailrace.slots.slot import Slot, WalStatus
 from tailrace.sql.functions.outcome import table_of
 from tailrace.sql.functions.signatures import Columns
+from tailrace.sql.parameters import Parameters
+from tailrace.sql.query.engine_function import EngineFunction
+from tailrace.sql.query.system_functions import PREFIX, rows_type
 from tailrace.sql.source_database import SourceDatabase
-from tailrace.sql.sql_types import ARROW
-from tailrace.sql.views.view_columns import catalog_columns, views_of
+from tailrace.sql.views.catalog_objects import CatalogObjects
+from tailrace.sql.views.catalog_values import catalog_array
+from tailrace.sql.views.untracked_catalogs import UNREAD, built_in_rows, is_taken_for_empty, untracked_columns
+from tailrace.sql.views.view_columns import catalog_columns, function_columns, views_of
 
 if TYPE_CHECKING:
     from tailrace.publications.database_snapshot import DatabaseSnapshot
     from tailrace.publications.describe import PublicationDescriber
     from tailrace.publications.publication import Publication
+    from tailrace.sql.views.publication_catalogs import PublicationCatalogs
 
 _OURS = ("", "pg_catalog")
 _UNIX_TO_POSTGRES = 946_684_800
@@ -35,10 +40,10 @@ _UNIX_TO_POSTGRES = 946_684_800
 
 @dataclass
 class Relations:
-    """Those of one statement: each is read once. `as_of` is where the catalogs are asked for, None: where the log ends."""
+    """Those of one statement: each is read once, where the session's parameters ask for the catalogs, and under its search path."""
 
     database: SourceDatabase
-    as_of: Lsn | None = None
+    parameters: Parameters = field(default_factory=Parameters)
 
     def columns_of(self, schema: str, name: str) -> Columns | None:
         """None for what is not there; raises UsageError (0A000) for catalogs that are not tracked."""
@@ -49,12 +54,12 @@ class Relations:
             return found
         if name in tracked_columns(self.database.major):
             return catalog_columns(name, self.database.major)
-        return None
+        return untracked_columns(name, self.database.major)
 
     def untracked(self, name: str) -> frozenset[str]:
         """Columns that a catalog has, and that are not read."""
         if name in views_of(self.database.major) or name not in tracked_columns(self.database.major):
-            return frozenset()
+            return UNREAD.get(name, frozenset())
         known = {column for column, _ in catalog_columns(name, self.database.major)}
         return frozenset(layouts_of(self.database.major)[name].names) - known
 
@@ -66,11 +71,16 @@ class Relations:
             "pg_replication_slots": self._slots, "pg_stat_replication_slots": self._slot_statistics,
             "pg_replication_origin_status": self._origins, "pg_stat_replication": self._senders,
             "pg_stat_activity": self._clients, "tailrace_synchronous_lsn": self._synchronous,
-            "pg_publication": self._publications, "pg_publication_tables": self._publication_tables,
+            "pg_publication": self._publications, "pg_publication_tables": self._publication_tables, "pg_roles": self._roles,
+            "pg_publication_rel": self._published_relations, "pg_publication_namespace": self._published_schemas,
         }  # fmt: skip
         if name in special:
             return table_of(columns, list(special[name]()))
-        return self._catalog(name, columns)
+        if name in tracked_columns(self.database.major):
+            return self._catalog(name, columns)
+        if is_taken_for_empty(name):
+            self.database.tell_untracked(name)
+        return table_of(columns, list(built_in_rows(name)))
 
     # -- slots -----------------------------------------------------------------------------------------------------------------------
 
@@ -151,14 +161,21 @@ class Relations:
 
     @cached_property
     def here(self) -> DatabaseSnapshot:
-        return self.database.snapshot(self.as_of)
+        snapshot = self.database.snapshot(self.parameters.as_of)
+        snapshot.catalogs.history.search_path = self.parameters.style.schemas
+        return snapshot
+
+    @cached_property
+    def objects(self) -> CatalogObjects:
+        """What functions say of the catalogs' objects."""
+        return CatalogObjects(self.here.catalogs, self.parameters.style)
 
     def publications(self) -> list[Publication]:
         """Those defined here before the source's own of the same name."""
         defined: Sequence[Publication] = ()
         if (location := self.database.found) is not None:
             definitions = location.publications.read(self.here.system, self.here.database_oid, self.here.database)
-            defined = definitions.current if self.as_of is None else definitions.at(self.here.lsn)
+            defined = definitions.current if self.parameters.as_of is None else definitions.at(self.here.lsn)
         names = {publication.name for publication in defined}
         own = [publication for publication in self.here.of_source if publication.name not in names]
         return sorted([*defined, *own], key=lambda publication: publication.name)
@@ -176,78 +193,63 @@ class Relations:
         """The publications that have a table, with what they have of it, as psql prints them."""
         return self.shower.of_table(self.publications(), relation)
 
+    @cached_property
+    def _publication_catalogs(self) -> PublicationCatalogs:
+        from tailrace.sql.views.publication_catalogs import PublicationCatalogs  # noqa: PLC0415 - it evaluates SQL
+
+        return PublicationCatalogs(self.here, self.publications())
+
     def _publications(self) -> Iterator[list[Any]]:
-        history, lsn = self.here.catalogs.history, int(self.here.lsn)
-        heads, roles = history.table("pg_publication"), history.table("pg_authid")
-        for each in self.publications():
-            rows = heads.seen_where("pubname", each.name, lsn, -1)
-            oid = None if each.defined_here or not len(rows) else int(heads["oid"][rows[-1]])
-            owners = roles.seen_where("rolname", each.owner, lsn, -1)
-            owner = int(roles["oid"][owners[-1]]) if len(owners) else None
-            actions = each.actions
-            values = [
-                oid,
-                each.name,
-                owner,
-                each.all_tables,
-                actions.insert,
-                actions.update,
-                actions.delete,
-                actions.truncate,
-                each.via_root,
-            ]
-            yield [*values, each.generated_columns] if supports(self.database.major, PUBLISHED_GENERATED_COLUMNS) else values
+        return self._publication_catalogs.heads()
 
     def _publication_tables(self) -> Iterator[list[Any]]:
-        from tailrace.sql.views.published_tables import published_tables  # noqa: PLC0415 - it evaluates SQL
+        return self._publication_catalogs.published_tables()
 
-        return published_tables(self.here, self.publications())
+    def _published_relations(self) -> Iterator[list[Any]]:
+        return self._publication_catalogs.tables(self._stored("pg_publication_rel"))
+
+    def _published_schemas(self) -> Iterator[list[Any]]:
+        return self._publication_catalogs.schemas(self._stored("pg_publication_namespace"))
+
+    def name_of(self, reg_type: int, oid: int) -> str | None:
+        """As `CatalogObjects.name_of`; the catalogs are not opened before a name is asked for."""
+        return self.objects.name_of(reg_type, oid)
+
+    def functions(self) -> dict[str, EngineFunction]:
+        """What a query may call beside the engine's own."""
+        columns = function_columns(self.database.major)["pg_get_publication_tables"]
+        tables = EngineFunction(self._publication_catalogs.tables_of, ("VARCHAR[]",), rows_type(columns))
+        return {**self.objects.functions, f"{PREFIX}pg_get_publication_tables": tables}
 
     # -- catalogs --------------------------------------------------------------------------------------------------------------------
+
+    def _roles(self) -> Iterator[list[Any]]:
+        """Which parameters are set for a role nobody tracks, and passwords are not for clients."""
+        roles = self._stored("pg_authid").to_pylist()
+        columns = [name for name, _ in views_of(self.database.major)["pg_roles"]]
+        return ([(role | {"rolpassword": "********", "rolconfig": None})[name] for name in columns] for role in roles)
+
+    def _stored(self, name: str) -> pa.Table:
+        return self._catalog(name, catalog_columns(name, self.database.major))
 
     def _catalog(self, name: str, columns: Columns) -> pa.Table:
         """The rows that a transaction sees that begins there."""
         history = self.here.catalogs.history
-        table = history.table(name)
+        table = history.table_with(name, tuple(column for column, _ in columns))
         rows = table.rows.seen(np.arange(len(table.rows)), int(self.here.lsn), -1)
-        arrays = [_array(table.of(column, rows), kind) for column, kind in columns]
+        key = ("attnum", "attrelid") if name == "pg_attribute" else (columns[0][0],)
+        rows = rows[
+            np.lexsort([table.of(column, rows) for column in key])
+        ]  # clients take columns in order where they ask for none
+        style = replace(self.parameters.style, names=self.objects.name_of)
+
+        def type_of(oid: int) -> PgType:
+            return history.type_at(oid, int(self.here.lsn))
+
+        arrays = [catalog_array(table.of(column, rows), kind, type_of, style) for column, kind in columns]
         return pa.Table.from_arrays(arrays, names=[column for column, _ in columns])
 
 
 def _unix(time: int) -> int | None:
     """A time of PostgreSQL's in microseconds since 1970; None for none."""
     return time + _UNIX_TO_POSTGRES * 1_000_000 if time else None
-
-
-def _array(values: Any, kind: str) -> pa.Array:
-    """A column as the history has it, in the type that it has in SQL."""
-    arrow = ARROW[kind]
-    if kind in ("name", "text", "pg_node_tree"):
-        return pa.array([_text(each) for each in values.tolist()], arrow)
-    if kind in ("int2vector", "oidvector"):
-        return pa.array([_vector(each, kind) for each in values.tolist()], arrow)
-    numbers = values.tolist()
-    if kind == "char":
-        return pa.array([chr(each) if each else "" for each in numbers], arrow)
-    if kind == "bool":
-        return pa.array([bool(each) for each in numbers], arrow)
-    if kind == "float4":
-        return pa.array(float4s(values), arrow)
-    return pa.array(signed(numbers, kind), arrow)
-
-
-def signed(numbers: Sequence[int], kind: str) -> list[int]:
-    """Integers with the sign that their type has."""
-    if kind == "int4":
-        return [each - (1 << 32) if each >= 1 << 31 else each for each in numbers]
-    return list(numbers)
-
-
-def _text(value: Any) -> str | None:
-    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else value
-
-
-def _vector(value: bytes | None, kind: str) -> str | None:
-    if value is None:
-        return None
-    return " ".join(map(str, int2_vector(value) if kind == "int2vector" else oid_vector(value)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tailrace.catalog.rows.layouts import columns_in, layouts_of, tracked_columns
+from tailrace.catalog.rows.layouts import columns_in, layouts_of
 from tailrace.majors import Compared
 from tailrace.sql.functions.signatures import Columns
 
@@ -29,9 +29,19 @@ _VIEWS = {
         pubgencols:char:18-""",
     "pg_publication_tables": "pubname:name schemaname:name tablename:name attnames:name[]:15- rowfilter:text:15-",
     "pg_publication_rel": "oid:oid prpubid:oid prrelid:oid prqual:pg_node_tree:15- prattrs:int2vector:15-",
+    "pg_roles": """
+        rolname:name rolsuper:bool rolinherit:bool rolcreaterole:bool rolcreatedb:bool rolcanlogin:bool rolreplication:bool rolconnlimit:int4
+        rolpassword:text rolvaliduntil:timestamptz rolbypassrls:bool rolconfig:text[] oid:oid""",
 }
-COMPARED = Compared(__name__, "catalog/system_views.sql and catalog/pg_publication*.h", upto=18)
+_FUNCTIONS = {
+    "pg_get_publication_tables": "pubid:oid:16- relid:oid attrs:int2vector:15- qual:pg_node_tree:15-",
+    "pg_partition_tree": "relid:regclass parentrelid:regclass isleaf:bool level:int4",
+}
+COMPARED = Compared(__name__, "catalog/system_views.sql, catalog/pg_publication*.h, and catalog/pg_proc.dat", upto=18)
 _BY_MAJOR = COMPARED.made(lambda major: {name: columns_in(text, major) for name, text in _VIEWS.items()})
+
+
+_FUNCTIONS_BY_MAJOR = COMPARED.made(lambda major: {name: columns_in(text, major) for name, text in _FUNCTIONS.items()})
 
 
 def views_of(major: int) -> dict[str, Columns]:
@@ -39,38 +49,58 @@ def views_of(major: int) -> dict[str, Columns]:
     return _BY_MAJOR[major]
 
 
+def function_columns(major: int) -> dict[str, Columns]:
+    """Of functions in FROM that tell of the catalogs, by name."""
+    return _FUNCTIONS_BY_MAJOR[major]
+
+
 _KINDS = {
-    "indkey": "int2vector", "prattrs": "int2vector", "proargtypes": "oidvector", "indpred": "pg_node_tree", "prqual": "pg_node_tree",
-    "adbin": "pg_node_tree",
-    "enumsortorder": "float4", "datcollate": "text", "datctype": "text", "daticulocale": "text", "datlocale": "text", "roname": "text",
-    "daticurules": "text", "datcollversion": "text", "collcollate": "text", "collctype": "text", "colliculocale": "text", "colllocale": "text",
-    "collicurules": "text", "collversion": "text",
-    "atttypmod": "int4", "typtypmod": "int4", "collencoding": "int4",
+    **dict.fromkeys(("indkey", "prattrs", "indoption"), "int2vector"),
+    **dict.fromkeys(("proargtypes", "indcollation", "indclass"), "oidvector"),
+    **dict.fromkeys(("indpred", "indexprs", "prqual", "adbin", "relpartbound"), "pg_node_tree"),
+    **dict.fromkeys(("relacl", "attacl", "datacl", "nspacl"), "aclitem[]"),
+    **dict.fromkeys(("enumsortorder", "procost", "prorows"), "float4"),
+    **dict.fromkeys(
+        ("datcollate", "datctype", "daticulocale", "datlocale", "roname", "daticurules", "datcollversion", "collcollate", "collctype",
+         "colliculocale", "colllocale", "collicurules", "collversion"), "text",
+    ),
+    **dict.fromkeys(
+        ("atttypmod", "typtypmod", "collencoding", "encoding", "datconnlimit", "inhseqno", "typndims", "attndims", "attinhcount",
+         "rolconnlimit"), "int4",
+    ),
+    "rolvaliduntil": "timestamptz",
 }  # fmt: skip
 _LETTERS = frozenset(
     {
-        "relpersistence", "relkind", "relreplident", "attalign", "attgenerated", "attidentity", "typtype", "typdelim", "typalign", "datlocprovider",
-        "collprovider", "pubgencols",
+        "relpersistence", "relkind", "relreplident", "attalign", "attstorage", "attcompression", "attgenerated", "attidentity", "typtype",
+        "typcategory", "typdelim", "typalign", "typstorage", "datlocprovider", "collprovider", "pubgencols", "prokind", "provolatile", "proparallel",
+        "oprkind",
     }
 )  # fmt: skip
 _NAME_BYTES = 64
 _BY_LENGTH = {4: "oid", 2: "int2", _NAME_BYTES: "name"}
 _NOT_SHOWN = frozenset(
-    {"attmissingval", "typsubscript", "typinput", "typoutput", "typreceive", "typsend", "reloptions", "prosrc"}
-)
+    {
+        "relpages", "reltuples", "relallvisible", "relallfrozen", "relfrozenxid", "relminmxid", "datfrozenxid", "datminmxid",
+        "datlastsysoid", "attcacheoff", "attstattarget", "typsubscript", "typinput", "typoutput", "typreceive", "typsend", "typmodin", "typmodout",
+        "typanalyze", "prosupport", "attmissingval", "reloptions", "attoptions", "attfdwoptions", "prosrc", "rolpassword",
+        "typdefaultbin", "typdefault", "typacl", "proallargtypes", "proargmodes", "proargnames", "proargdefaults", "protrftypes",
+    }
+)  # fmt: skip
+"""What is of the moment, names of functions, what lies in TOAST tables that are not tracked, passwords."""
 
 
 def catalog_columns(name: str, major: int) -> Columns:
-    """The columns of a catalog that are tracked, in its own order."""
-    layout, tracked = layouts_of(major)[name], tracked_columns(major)[name]
+    """The columns of a tracked catalog that are shown, in its own order."""
+    layout = layouts_of(major)[name]
     return tuple(
         (column, _kind(column, length))
         for column, length in zip(layout.names, layout.lengths, strict=True)
-        if column in tracked and column not in _NOT_SHOWN
+        if column not in _NOT_SHOWN
     )
 
 
 def _kind(column: str, length: int) -> str:
-    if length != _NAME_BYTES and (column in _KINDS or column in _LETTERS):
-        return _KINDS.get(column, "char")
-    return _BY_LENGTH.get(length, "bool")
+    if column in _LETTERS:
+        return "char"
+    return _BY_LENGTH[length] if length in (2, _NAME_BYTES) else _KINDS.get(column, _BY_LENGTH.get(length, "bool"))

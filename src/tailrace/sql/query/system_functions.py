@@ -1,0 +1,165 @@
+"""Functions of PostgreSQL's that tell of the catalogs' objects (`utils/adt/ruleutils.c`, `acl.c`, `format_type.c`, `catalog/namespace.c`), and
+arrays, as the engine has them: calls of functions that `sql.views.catalog_objects` makes of one snapshot.
+
+In: nodes whose arguments have been translated, and the types of these. Out: the engine's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pglast import enums
+
+from tailrace.sql.grammar import ast, name_of
+from tailrace.sql.query.allowed import SETS, SYSTEM_FUNCTIONS, refused
+from tailrace.sql.query.lsn_expressions import called
+from tailrace.types import oids
+from tailrace.types.format_type import VECTORS
+from tailrace.types.oid_aliases import OID_ALIASES
+
+PREFIX = "_pg_"
+"""What the engine's names of them begin with."""
+
+
+_DEFAULTS: dict[str, tuple[Any, ...]] = {
+    "pg_get_userbyid": (), "pg_encoding_to_char": (), "format_type": (), "pg_table_is_visible": (), "pg_type_is_visible": (),
+    "pg_relation_is_publishable": (), "pg_get_replica_identity_index": (), "pg_get_partkeydef": (), "to_regclass": (),
+    "pg_get_expr": (False,), "pg_get_indexdef": (0, False),
+}  # fmt: skip
+"""What stands for the last arguments, where they are not given."""
+_NOT_KNOWN = frozenset(
+    {
+        "obj_description", "col_description", "shobj_description", "pg_table_size", "pg_relation_size", "pg_total_relation_size", "pg_indexes_size",
+        "pg_database_size", "pg_tablespace_size", "pg_get_constraintdef", "pg_get_triggerdef", "pg_get_statisticsobjdef",
+        "pg_get_statisticsobjdef_columns",
+    }
+)  # fmt: skip
+"""Comments and sizes, which no log has, and definitions of objects that are not tracked: NULL."""
+_OF_NULL = frozenset({"pg_size_pretty"})
+_ARRAYS = frozenset({"array_length", "array_upper", "array_to_string"})
+assert _DEFAULTS.keys() | _NOT_KNOWN | _OF_NULL | _ARRAYS == SYSTEM_FUNCTIONS
+VECTOR_KINDS = ("int2vector", "oidvector")
+_VECTORS = (*VECTOR_KINDS, "_int2")
+"""int2[] is only ever made of an int2vector."""
+REG_KINDS = {
+    "regclass": oids.REGCLASS, "regtype": oids.REGTYPE, "regnamespace": oids.REGNAMESPACE, "regrole": oids.REGROLE, "regproc": oids.REGPROC,
+    "regcollation": oids.REGCOLLATION,
+}  # fmt: skip
+"""Types that are oids to the engine, and print as names."""
+_OIDS = ("oid", "int2", "int4", "int8", *REG_KINDS)
+assert set(REG_KINDS.values()) <= set(OID_ALIASES)
+assert VECTORS == (oids.INT2VECTOR, oids.OIDVECTOR)
+
+
+_IN_ROWS = {"oid": "UINTEGER", "regclass": "UINTEGER", "int4": "INTEGER", "bool": "BOOLEAN"}
+
+
+def rows_type(columns: Sequence[tuple[str, str]]) -> str:
+    """The engine's type of a list of rows."""
+    fields = ", ".join(f"{name} {_IN_ROWS.get(kind, 'VARCHAR')}" for name, kind in columns)
+    return f"STRUCT({fields})[]"
+
+
+def _constant(value: int | bool) -> Any:
+    return ast.A_Const(val=ast.Boolean(boolval=value) if isinstance(value, bool) else ast.Integer(ival=value))
+
+
+def system_value(node: Any, kinds: Sequence[str]) -> Any:
+    """A call of one of SYSTEM_FUNCTIONS."""
+    name, arguments = name_of(node)[1], tuple(node.args or ())
+    if name in _NOT_KNOWN:
+        return ast.A_Const(isnull=True)
+    if name in _OF_NULL:
+        if not isinstance(arguments[0], ast.A_Const) or not arguments[0].isnull:
+            raise refused(f"function {name}", node.location)
+        return arguments[0]
+    if name in _ARRAYS:
+        return _of_array(node, name, arguments, kinds[0])
+    defaults = _DEFAULTS[name]
+    missing = len(defaults) - (len(arguments) - (2 if name == "pg_get_expr" else 1))
+    return called(PREFIX + name, *arguments, *map(_constant, defaults[len(defaults) - missing :] if missing > 0 else ()))
+
+
+def _of_array(node: Any, name: str, arguments: tuple[Any, ...], kind: str) -> Any:
+    if name == "array_to_string":
+        if kind in _VECTORS or len(arguments) != 2:
+            raise refused(f"{name} of this", node.location)
+        return called(name, *arguments)
+    if not (isinstance(arguments[1], ast.A_Const) and getattr(arguments[1].val, "ival", 0) == 1):
+        raise refused(f"{name}, but for the first dimension", node.location)
+    if kind in _VECTORS:
+        return called(f"{PREFIX}vector_{name.removeprefix('array_')}", arguments[0])
+    return called("nullif", called("array_length", arguments[0]), _constant(0))
+
+
+def element_of(array: Any, index: Any, kind: str) -> Any:
+    """A subscript."""
+    if kind not in _VECTORS:
+        raise refused("a subscript")
+    return called(f"{PREFIX}vector_element", array, index)
+
+
+def values_of(array: Any, kind: str) -> Any:
+    """What stands behind ANY and ALL."""
+    return called(f"{PREFIX}vector_values", array) if kind in _VECTORS else array
+
+
+def array_literal(node: Any, kind: str) -> Any:
+    """A literal beside an array: `{0}` is `[0]` to the engine."""
+    if kind.startswith("_") and isinstance(node, ast.A_Const) and isinstance(node.val, ast.String) and node.val.sval[:1] == "{":
+        return ast.A_Const(val=ast.String(sval=f"[{node.val.sval[1:-1]}]"))
+    return node
+
+
+def reg_value(node: Any, target: str, kind: str) -> Any:
+    """A cast to a type that is an oid; a name is looked up."""
+    arg = node.arg
+    if kind == "unknown" and isinstance(arg, ast.A_Const) and not arg.isnull and not arg.val.sval.isdecimal():
+        if target != "regclass":
+            raise refused(f"a cast of a name to {target}", node.location)
+        return called(f"{PREFIX}regclassin", arg)
+    if kind not in (*_OIDS, "unknown"):
+        raise refused(f"a cast of {kind} to {target}", node.location)
+    return ast.TypeCast(arg=arg, typeName=ast.TypeName(names=(ast.String(sval="uinteger"),), typemod=-1))
+
+
+def reg_text(node: Any, kind: str) -> Any:
+    """What regclassout and its kin print."""
+    return called(f"{PREFIX}regout", _constant(REG_KINDS[kind]), node)
+
+
+def is_set_call(node: Any) -> bool:
+    """Whether it gives rows, and is no function of the interface."""
+    return isinstance(node, ast.FuncCall) and name_of(node)[0] in ("", "pg_catalog") and name_of(node)[1] in SETS
+
+
+def set_in_target(node: Any) -> Any:
+    """The call that a column of the result is, or all fields of: f(…), (f(…)).*; None for any other."""
+    if isinstance(node, ast.A_Indirection) and isinstance(node.indirection[0], ast.A_Star):
+        node = node.arg
+    return node if is_set_call(node) else None
+
+
+def rows_as_list(node: Any, arguments: Sequence[Any]) -> Any:
+    """The rows of such a function, in a list; its arguments have been translated."""
+    name = name_of(node)[1]
+    if name == "generate_series":
+        return called(name, *arguments)
+    if name == "pg_get_publication_tables" and not node.func_variadic:
+        arguments = (called("list_value", *arguments),)
+    return called(PREFIX + name, *arguments)
+
+
+def unnested(rows: Any, *, in_columns: bool) -> Any:
+    """The rows of a list; of records their fields."""
+    depth = ast.NamedArgExpr(name="max_depth", arg=_constant(2), argnumber=-1)
+    return called("unnest", rows, depth) if in_columns else called("unnest", rows)
+
+
+def query_of(*values: Any) -> Any:
+    """SELECT of these."""
+    return ast.SelectStmt(
+        targetList=tuple(ast.ResTarget(val=value) for value in values), op=enums.SetOperation.SETOP_NONE,
+        limitOption=enums.LimitOption.LIMIT_OPTION_DEFAULT,
+    )  # fmt: skip

@@ -1,0 +1,106 @@
+"""psql's own queries, answered by tailrace serve: what it prints is what it prints from the server that the log is of."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.builds import find_build
+from support.served import Served
+from support.servers import Server
+
+pytestmark = pytest.mark.postgres
+DEBIAN = Path("/usr/bin/psql")
+MAJORS = [pytest.param(each, marks=[] if each == 18 else pytest.mark.matrix) for each in (18, 15, 16, 17)]
+STORY = (
+    "CREATE SCHEMA shop", "CREATE TYPE mood AS ENUM ('sad', 'ok')", "CREATE DOMAIN price AS numeric(10,2)", 'CREATE ROLE "Odd Role" LOGIN',
+    "CREATE TABLE a (id serial PRIMARY KEY, v text NOT NULL DEFAULT 'x', n numeric(10,2), m mood, at timestamptz DEFAULT now(),"
+    " c varchar(10) COLLATE \"C\", ar int[] DEFAULT '{1,2}', p price DEFAULT (1 + 2) * 3, gone int)", "ALTER TABLE a DROP COLUMN gone",
+    "CREATE INDEX a_v ON a (v DESC, n NULLS FIRST) WHERE n > 3 AND (v <> 'x' OR n IS NULL)", "CREATE INDEX a_gin ON a USING gin (ar)",
+    "CREATE INDEX a_low ON a (lower(v) text_pattern_ops, (n * (2 + n)))", "CREATE UNIQUE INDEX a_n ON a (n) INCLUDE (m) NULLS NOT DISTINCT",
+    "CREATE INDEX a_hash ON a USING hash (v)", "CREATE UNLOGGED TABLE unl (i int)", "CREATE SEQUENCE sq",
+    "CREATE TABLE b (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, x int NOT NULL, y int GENERATED ALWAYS AS (x * 2) STORED)",
+    "CREATE UNIQUE INDEX b_x ON b (x)", "ALTER TABLE b REPLICA IDENTITY USING INDEX b_x", "CREATE TABLE full_identity (i int)",
+    "ALTER TABLE full_identity REPLICA IDENTITY FULL", "CREATE TABLE shop.items (id int, p numeric)",
+    "CREATE TABLE limited (i int UNIQUE CONSTRAINT positive CHECK (i > 0), a_id int REFERENCES b(id))",
+    "CREATE TABLE part (k int, w text) PARTITION BY RANGE (k)", "CREATE TABLE part1 PARTITION OF part FOR VALUES FROM (0) TO (10)",
+    "CREATE TABLE part2 PARTITION OF part DEFAULT PARTITION BY LIST (w)", "CREATE TABLE part3 PARTITION OF part2 FOR VALUES IN ('a', NULL)",
+    "CREATE TABLE parent (z int)", "CREATE TABLE child (zz int) INHERITS (parent)", "CREATE VIEW va AS SELECT id, v FROM a",
+    "CREATE MATERIALIZED VIEW ma AS SELECT id FROM a", "CREATE PUBLICATION pa FOR TABLE a (id, v, n), shop.items WHERE (id < 5 AND p > 2)",
+    "CREATE PUBLICATION pall FOR ALL TABLES WITH (publish = 'insert')", "GRANT CONNECT ON DATABASE postgres TO \"Odd Role\"",
+    "CREATE PUBLICATION psch FOR TABLES IN SCHEMA shop WITH (publish_via_partition_root)",
+)  # fmt: skip
+ALIKE = (
+    r"\l", r"\dt", r"\d", r"\di", r"\dn", r"\dt shop.*", r"\dRp", r"\dRp+", r"\dRs", r"\du", r"\d a", r"\d part1", r"\d va", r"\d a_low",
+    r"\d nothing", r"\encoding",
+)  # fmt: skip
+MORE = (
+    r"\ds", r"\dv", r"\dm", r"\dt *.i*", r"\dRp+ pa", r"\d full_identity", r"\d shop.items", r"\d part3", r"\d parent", r"\d child", r"\d ma",
+    r"\d unl", r"\d a_v", r"\d a_n", r"\d b_pkey", r"\d p*1",
+)  # fmt: skip
+"""With the newest psql alone."""
+TOLD = re.compile(r"^NOTICE:  pg_\w+ is not tracked: no rows of it are known here\n|^HINT:  Perhaps you meant .*\n", re.MULTILINE)
+"""What is said beside: here, of catalogs that are not tracked; there, of another column that is meant."""
+
+
+@pytest.fixture(scope="module", params=MAJORS)
+def sides(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Served]]:
+    with Server(request.param) as server:
+        server.say(*STORY)
+        with Served(server.data_dir, tmp_path_factory.mktemp("psql") / "state") as served:
+            yield server, served
+
+
+@pytest.fixture(params=["newest", "Debian's"])
+def psql(request: pytest.FixtureRequest) -> str:
+    program = find_build(18).bin("psql") if request.param == "newest" else DEBIAN
+    if shutil.which(program) is None:
+        pytest.skip(f"no {program}")
+    return str(program)
+
+
+def _said(psql: str, side: Server | Served, *commands: str) -> str:
+    """What it prints, on either output."""
+    words = [word for command in commands for word in ("-c", command)]
+    run = subprocess.run(
+        [psql, "-X", side.dsn(), *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120, check=False
+    )
+    return TOLD.sub("", run.stdout)
+
+
+def test_what_psql_prints_is_alike(psql: str, sides: tuple[Server, Served]) -> None:
+    server, served = sides
+    for command in (*ALIKE, *MORE) if psql != str(DEBIAN) else ALIKE:
+        assert _said(psql, served, command) == _said(psql, server, command), command
+
+
+def test_what_is_not_tracked_is_left_out_and_told(psql: str, sides: tuple[Server, Served]) -> None:
+    server, served = sides
+    there, here = (set(_said(psql, side, r"\d limited").splitlines()) for side in sides)
+    assert here - there == {'    "limited_i_key" UNIQUE, btree (i)'}
+    left_out = {'"limited_i_key"', "Check", '"positive"', "Foreign-key", '"limited_a_id_fkey"'}
+    assert {line.split()[0] for line in there - here} == left_out
+    there, here = (set(_said(psql, side, r"\d b").splitlines()) for side in sides)
+    assert here < there
+    assert {line.split()[0] for line in there - here} == {"Referenced", "TABLE"}
+    assert _said(psql, served, r"\d part").replace("(not shown)", "RANGE (k)") == _said(psql, server, r"\d part")
+    sizes = [each.strip() for each in _said(psql, served, r"\dt+ parent").splitlines()[3].split("|")]
+    assert (sizes[:3], sizes[-2:]) == (["public", "parent", "table"], ["", ""])
+    for command in (r"\d sq", r"\dx", r"\df"):
+        said = _said(psql, served, command)
+        assert re.match(r"ERROR:  .* (is not tracked, so it cannot be read|is not supported) outside of the server\n", said), said
+
+
+def test_a_client_is_told_once_of_a_catalog_that_is_not_tracked(sides: tuple[Server, Served]) -> None:
+    _, served = sides
+    told: list[str] = []
+    with served.connect() as client:
+        client.add_notice_handler(lambda notice: told.append(str(notice.message_primary)))
+        for _ in range(2):
+            assert client.execute(b"SELECT count(*) FROM pg_constraint").fetchall() == [(0,)]
+    assert told == ["pg_constraint is not tracked: no rows of it are known here"]
