@@ -11,6 +11,7 @@ from tailrace.errors import UsageError
 from tailrace.server.client_session import ClientSession
 from tailrace.settings import parse_bool
 from tailrace.sql.grammar import ast, name_of
+from tailrace.sql.query.column_names import VALUE_FUNCTIONS
 from tailrace.sql.result import Result, TextColumn
 from tailrace.types import oids
 
@@ -32,6 +33,15 @@ def columns_of_session_functions(statement: Any) -> list[TextColumn] | None:
     """The columns of that row."""
     calls = _calls(statement)
     return None if calls is None else [TextColumn(shown, [], _FUNCTIONS[name][0]) for shown, name, _ in calls]
+
+
+def session_value(session: ClientSession, node: Any) -> tuple[str, str | list[str] | None] | None:
+    """The value of such a function within a query (`sql.query.session_values`); None for any other, and for one that changes something."""
+    name, arguments = _called(node)
+    if name == "current_schemas":
+        return "name", ["pg_catalog"] * (arguments == ["true"]) + _schemas(session)
+    kind = _KINDS.get(_FUNCTIONS[name][0]) if name in _FUNCTIONS and name != "set_config" else None
+    return None if kind is None else (kind, _FUNCTIONS[name][1](session, arguments))
 
 
 def _calls(statement: Any) -> list[tuple[str, str, _Arguments]] | None:
@@ -62,7 +72,7 @@ _CLAUSES = (
 def _called(node: Any) -> tuple[str, _Arguments]:
     """The function that a target is, and its constants; an empty name for anything else."""
     if isinstance(node, ast.SQLValueFunction):
-        return _VALUE_FUNCTIONS.get(node.op.name, ""), []
+        return VALUE_FUNCTIONS.get(node.op.name, ""), []
     if not isinstance(node, ast.FuncCall):
         return "", []
     schema, name = name_of(node)
@@ -81,12 +91,6 @@ def _text(value: Any) -> str:
     if isinstance(value, ast.Boolean):
         return "true" if value.boolval else "false"
     return str(value.sval if isinstance(value, ast.String) else getattr(value, "fval", None) or value.ival)
-
-
-_VALUE_FUNCTIONS = {
-    "SVFOP_CURRENT_USER": "current_user", "SVFOP_USER": "user", "SVFOP_SESSION_USER": "session_user",
-    "SVFOP_CURRENT_ROLE": "current_role", "SVFOP_CURRENT_CATALOG": "current_catalog", "SVFOP_CURRENT_SCHEMA": "current_schema",
-}  # fmt: skip
 
 
 def _set_config(session: ClientSession, arguments: _Arguments) -> str | None:
@@ -117,8 +121,12 @@ def _database(session: ClientSession, arguments: _Arguments) -> str:
 
 
 def _schema(session: ClientSession, arguments: _Arguments) -> str | None:
+    return next(iter(_schemas(session)), None)
+
+
+def _schemas(session: ClientSession) -> list[str]:
     path = session.parameters.show("search_path")[1]
-    return next((each.strip() for each in path.split(",") if each.strip() not in ('"$user"', "")), None)
+    return [each.strip() for each in path.split(",") if each.strip() not in ('"$user"', "")]
 
 
 _FUNCTIONS: dict[str, tuple[int, Callable[[ClientSession, _Arguments], str | None]]] = {
@@ -127,6 +135,8 @@ _FUNCTIONS: dict[str, tuple[int, Callable[[ClientSession, _Arguments], str | Non
     "current_setting": (oids.TEXT, _current_setting),
     "pg_backend_pid": (oids.INT4, lambda session, _: str(session.client.pid)),
     "pg_advisory_unlock_all": (oids.VOID, lambda session, _: ""),
+    "pg_last_wal_receive_lsn": (oids.PG_LSN, lambda session, _: None),
+    "pg_last_wal_replay_lsn": (oids.PG_LSN, lambda session, _: None),
     "pg_is_in_recovery": (oids.BOOL, lambda session, _: "f"),
     "current_database": (oids.NAME, _database),
     "current_catalog": (oids.NAME, _database),
@@ -137,3 +147,4 @@ _FUNCTIONS: dict[str, tuple[int, Callable[[ClientSession, _Arguments], str | Non
     "user": (oids.NAME, _user),
 }
 """What each gives, and how."""
+_KINDS = {oids.TEXT: "text", oids.NAME: "name", oids.INT4: "int4", oids.BOOL: "bool", oids.PG_LSN: "pg_lsn"}

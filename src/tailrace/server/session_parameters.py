@@ -22,7 +22,8 @@ _KEPT = {
     "jit": "off", "lock_timeout": "0", "row_security": "on", "standard_conforming_strings": "on", "statement_timeout": "0",
     "synchronous_commit": "on", "transaction_isolation": "read committed", "transaction_read_only": "off",
     "wal_sender_timeout": "1min", "geqo": "on", "enable_seqscan": "on", "backslash_quote": "safe_encoding",
-    "tcp_keepalives_idle": "0", "transaction_timeout": "0", "lc_messages": "C", "lc_monetary": "C", "lc_numeric": "C", "lc_time": "C",
+    "tcp_keepalives_idle": "0", "transaction_timeout": "0", "session_replication_role": "origin",
+    "lc_messages": "C", "lc_monetary": "C", "lc_numeric": "C", "lc_time": "C",
 }  # fmt: skip
 _SHOWN_ONLY = (
     "server_version", "server_version_num", "server_encoding", "integer_datetimes", "in_hot_standby", "is_superuser",
@@ -53,6 +54,8 @@ class SessionParameters:
     def set(self, name: str, value: str | None, major: int) -> None:
         """One of them; None: its default. Raises UsageError (42704, 22023, 55P02)."""
         key = name.lower()
+        if key == "session_authorization" and value is None:
+            return
         if key in _SHOWN_ONLY:
             raise UsageError(f'parameter "{key}" cannot be changed', sqlstate="55P02")
         if key == "client_encoding" and value is not None:

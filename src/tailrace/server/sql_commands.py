@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 from tailrace.errors import UsageError
 from tailrace.server.client_session import FAILED, IDLE, IN_BLOCK, ClientSession
 from tailrace.server.results import text_result
-from tailrace.server.session_functions import columns_of_session_functions, result_of_session_functions
+from tailrace.server.session_functions import columns_of_session_functions, result_of_session_functions, session_value
 from tailrace.sql.grammar import ast
 from tailrace.sql.postgres_session import PostgresSession
 from tailrace.sql.query.duckdb_engine import run
@@ -28,12 +29,15 @@ _NOTHING_TO_DO = {
 }  # fmt: skip
 
 
+_ASK_THE_SERVER = "Ask the server that the log is of."
+
+
 class SqlCommands:
     """Those of one session."""
 
     def __init__(self, session: ClientSession) -> None:
         self._session = session
-        self._sql = PostgresSession(session.database(), run)
+        self._sql = PostgresSession(session.database(), run, value_of=partial(session_value, session), instead=_ASK_THE_SERVER)
 
     @asynccontextmanager
     async def result_of(self, statement: Any, text: str) -> AsyncIterator[Result]:

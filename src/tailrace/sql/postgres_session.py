@@ -27,6 +27,7 @@ from tailrace.sql.parameters import AS_OF, Parameters
 from tailrace.sql.query.allowed import check_lists, refused, what_is
 from tailrace.sql.query.engine_function import EngineFunction
 from tailrace.sql.query.expression_types import ExpressionTypes
+from tailrace.sql.query.session_values import SessionValue, with_session_values
 from tailrace.sql.query.system_functions import PREFIX
 from tailrace.sql.query.translation import EngineQuery, QuerySurroundings, translated
 from tailrace.sql.result import Result, TextColumn
@@ -56,12 +57,15 @@ Engine = Callable[[str, Mapping[str, pa.Table], str, Mapping[str, EngineFunction
 
 @dataclass
 class PostgresSession:
-    """`server` takes what is not ours, if there is one."""
+    """`server` takes what is not ours, if there is one; `instead` is what a hint says to clients who cannot have one. `value_of` gives what a session
+    says of itself."""
 
     database: SourceDatabase
     engine: Engine
     server: ConnectedServer | None = None
     parameters: Parameters = field(default_factory=Parameters)
+    value_of: SessionValue = lambda node: None
+    instead: str = ""
 
     @contextmanager
     def execute(self, text: str) -> Iterator[Result]:
@@ -74,6 +78,10 @@ class PostgresSession:
                     result, confirms = self._carried_out(parsed(text), text, slots)
                 except RecursionError:
                     raise UsageError("stack depth limit exceeded", hint=_NESTED, sqlstate="54001") from None
+                except UsageError as error:
+                    if "--connect" in error.hint:
+                        error.hint = _IN_PARTS if self.server is not None else self.instead or error.hint
+                    raise
                 yield result
                 settle(confirms, slots)
         except BaseException:
@@ -109,12 +117,7 @@ class PostgresSession:
             return self.server.run(text), []
         if self.server is not None and not self._is_ours(statement):
             return self.server.run(text), []
-        try:
-            return self._selected(statement, text, slots)
-        except UsageError as error:
-            if self.server is not None and "--connect" in error.hint:
-                error.hint = _IN_PARTS
-            raise
+        return self._selected(statement, text, slots)
 
     def _selected(self, statement: Any, text: str, slots: StatementSlots) -> tuple[Result, list[Settlement | None]]:
         check_lists(statement)
@@ -145,7 +148,7 @@ class PostgresSession:
         rows_of = function_columns(self.database.major)
         around = QuerySurroundings(relations.columns_of, relations.untracked, self.database.name, rows_of)
         types = ExpressionTypes(self.database.major, self.parameters.style, constants_of(statement, text))
-        return translated(statement, calls, around, types)
+        return translated(with_session_values(statement, self.value_of, self.database.major), calls, around, types)
 
     def _records(self, call: FunctionCall, outcome: Outcome) -> pa.Table:
         """The rows as values of type record."""

@@ -43,7 +43,7 @@ FUNCTIONS = frozenset(
 SYSTEM_FUNCTIONS = frozenset(
     {
         "pg_get_userbyid", "pg_encoding_to_char", "format_type", "pg_table_is_visible", "pg_type_is_visible", "pg_relation_is_publishable",
-        "pg_get_replica_identity_index", "pg_get_partkeydef", "to_regclass", "pg_get_expr", "pg_get_indexdef",
+        "pg_get_replica_identity_index", "pg_get_partkeydef", "to_regclass", "to_regtype", "pg_get_expr", "pg_get_indexdef",
         "obj_description", "col_description", "shobj_description", "pg_table_size", "pg_relation_size", "pg_total_relation_size", "pg_indexes_size",
         "pg_database_size", "pg_tablespace_size", "pg_size_pretty", "pg_get_constraintdef", "pg_get_triggerdef", "pg_get_statisticsobjdef",
         "pg_get_statisticsobjdef_columns", "array_length", "array_upper", "array_to_string",

@@ -9,6 +9,12 @@ from pglast import enums
 from tailrace.majors import BOOLEAN_CONSTANTS, supports
 from tailrace.sql.grammar import ast, name_of
 
+VALUE_FUNCTIONS = {
+    "SVFOP_CURRENT_USER": "current_user", "SVFOP_USER": "user", "SVFOP_SESSION_USER": "session_user",
+    "SVFOP_CURRENT_ROLE": "current_role", "SVFOP_CURRENT_CATALOG": "current_catalog", "SVFOP_CURRENT_SCHEMA": "current_schema",
+}  # fmt: skip
+"""By SQLValueFunctionOp, how they are written."""
+
 
 def figured(node: Any, major: int) -> str:
     """How PostgreSQL calls a column without a name (`FigureColname`)."""
@@ -23,6 +29,8 @@ def _figure(node: Any) -> tuple[str, int]:
         return node.fields[-1].sval, 2
     if isinstance(node, ast.A_Indirection):
         return (node.indirection[-1].sval, 2) if isinstance(node.indirection[-1], ast.String) else _figure(node.arg)
+    if isinstance(node, ast.SQLValueFunction) and node.op.name in VALUE_FUNCTIONS:
+        return VALUE_FUNCTIONS[node.op.name], 2
     if isinstance(node, ast.CollateClause):
         return _figure(node.arg)
     if isinstance(node, ast.FuncCall):

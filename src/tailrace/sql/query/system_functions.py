@@ -24,7 +24,7 @@ PREFIX = "_pg_"
 
 _DEFAULTS: dict[str, tuple[Any, ...]] = {
     "pg_get_userbyid": (), "pg_encoding_to_char": (), "format_type": (), "pg_table_is_visible": (), "pg_type_is_visible": (),
-    "pg_relation_is_publishable": (), "pg_get_replica_identity_index": (), "pg_get_partkeydef": (), "to_regclass": (),
+    "pg_relation_is_publishable": (), "pg_get_replica_identity_index": (), "pg_get_partkeydef": (), "to_regclass": (), "to_regtype": (),
     "pg_get_expr": (False,), "pg_get_indexdef": (0, False),
 }  # fmt: skip
 """What stands for the last arguments, where they are not given."""
@@ -116,9 +116,9 @@ def reg_value(node: Any, target: str, kind: str) -> Any:
     """A cast to a type that is an oid; a name is looked up."""
     arg = node.arg
     if kind == "unknown" and isinstance(arg, ast.A_Const) and not arg.isnull and not arg.val.sval.isdecimal():
-        if target != "regclass":
+        if target not in ("regclass", "regtype"):
             raise refused(f"a cast of a name to {target}", node.location)
-        return called(f"{PREFIX}regclassin", arg)
+        return called(f"{PREFIX}{target}in", arg)
     if kind not in (*_OIDS, "unknown"):
         raise refused(f"a cast of {kind} to {target}", node.location)
     return ast.TypeCast(arg=arg, typeName=ast.TypeName(names=(ast.String(sval="uinteger"),), typemod=-1))
@@ -148,7 +148,15 @@ def rows_as_list(node: Any, arguments: Sequence[Any]) -> Any:
         return called(name, *arguments)
     if name == "pg_get_publication_tables" and not node.func_variadic:
         arguments = (called("list_value", *arguments),)
+    if name.startswith("pg_partition_"):
+        arguments = [_relation(each) for each in arguments]
     return called(PREFIX + name, *arguments)
+
+
+def _relation(node: Any) -> Any:
+    """A literal that is a regclass, by oid or name."""
+    is_name = isinstance(node, ast.A_Const) and isinstance(node.val, ast.String) and not node.val.sval.isdecimal()
+    return called(f"{PREFIX}regclassin", node) if is_name else node
 
 
 def unnested(rows: Any, *, in_columns: bool) -> Any:

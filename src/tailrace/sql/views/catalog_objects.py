@@ -69,6 +69,23 @@ class CatalogObjects:
             raise UsageError(f'relation "{name}" does not exist', sqlstate="42P01")
         return found
 
+    def _type_named(self, name: str) -> int | None:
+        """The oid of a type, by a name as format_type prints it or pg_type has it."""
+        self.name_of(oids.REGTYPE, 0)
+        words = split_identifiers(name, ".") or [name]
+        types = self._history.table("pg_type")
+        for schema in words[:-1] or self._history.search_path:
+            for row in types.seen_where("typname", words[-1], self._snapshot.lsn, -1).tolist():
+                if self._snapshot.schema_name(int(types["typnamespace"][row])) == schema:
+                    return int(types["oid"][row])
+        return next((oid for (_, oid), label in self._names[oids.REGTYPE].items() if label == name.strip().lower()), None)
+
+    def _regtypein(self, name: str) -> int:
+        found = self._type_named(name)
+        if found is None:
+            raise UsageError(f'type "{name}" does not exist', sqlstate="42704")
+        return found
+
     def _is_visible(self, catalog: str, prefix: str, oid: int) -> bool | None:
         """Whether the search path leads to it and to no other of its name before; None if there is none."""
         table = self._history.table(catalog)
@@ -211,6 +228,8 @@ class CatalogObjects:
                 self._tree, (number,), rows_type(function_columns(self._history.major)["pg_partition_tree"])
             ),
             "to_regclass": EngineFunction(self._class_named, (text,), "UINTEGER"),
+            "to_regtype": EngineFunction(self._type_named, (text,), "UINTEGER"),
+            "regtypein": EngineFunction(self._regtypein, (text,), "UINTEGER"),
             "regclassin": EngineFunction(self._regclassin, (text,), "UINTEGER"),
             "regout": EngineFunction(self._printed, (number, number), text),
             "vector_element": EngineFunction(_element, (text, number), number),

@@ -1,0 +1,88 @@
+"""What drivers and their users ask first, by simple queries: answered as the server answers, with its columns, types and tags."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from support.served import Served
+from support.servers import Server
+
+pytestmark = pytest.mark.postgres
+MAJORS = [pytest.param(each, marks=[] if each == 18 else pytest.mark.matrix) for each in (18, 14, 15, 16, 17)]
+STORY = (
+    "CREATE SCHEMA shop", "CREATE TYPE mood AS ENUM ('sad', 'ok')", "CREATE TABLE a (id int PRIMARY KEY, m mood[], v varchar(3) DEFAULT 'x')",
+    "CREATE TABLE shop.items (id int, p numeric(10,2))", "CREATE TABLE part (k int) PARTITION BY LIST (k)",
+    "CREATE TABLE part1 PARTITION OF part FOR VALUES IN (1) PARTITION BY LIST (k)", "CREATE TABLE part2 PARTITION OF part1 FOR VALUES IN (1)",
+    "CREATE PUBLICATION pa FOR TABLE a, shop.items",
+)  # fmt: skip
+PARAMETERS = (
+    "SET extra_float_digits = 3", "SET application_name = 'PostgreSQL JDBC Driver'", "SET statement_timeout = 0", "SET lock_timeout = 0",
+    "SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE", "SET TIME ZONE 'UTC'", "SET datestyle TO 'ISO'", "SET client_encoding = 'UTF8'",
+    "SET NAMES 'UTF8'", "SET standard_conforming_strings = on", "SET session_replication_role = replica", "RESET session_replication_role",
+    "SET SESSION AUTHORIZATION DEFAULT", "SET ROLE NONE", "SET search_path = shop, public", "SHOW search_path", "SHOW TRANSACTION ISOLATION LEVEL",
+    "SHOW client_encoding", "SHOW standard_conforming_strings", "SHOW wal_level", "SHOW statement_timeout", "SHOW TIME ZONE",
+    "BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ", "SAVEPOINT a", "RELEASE a", "COMMIT", "BEGIN", "ROLLBACK",
+)  # fmt: skip
+QUERIES = (
+    "SELECT current_schema(), current_database(), current_user, session_user", "SELECT current_schemas(true)", "SELECT current_schemas(false) AS x",
+    "SELECT current_setting('server_version_num')::int / 10000", "SELECT upper(current_user::text), length(version()) > 0 AS v, 1 AS one",
+    "SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_receive_lsn() ELSE '0/0'::pg_lsn END AS lsn",
+    "SELECT 1 WHERE current_user = 'postgres'", "SELECT datname FROM pg_database WHERE datname = current_database()",
+    "SELECT rolname, rolcanlogin FROM pg_roles WHERE rolname = current_user",
+    "SELECT count(*) FROM pg_class WHERE relkind = ANY(ARRAY['r', 'p']) AND relname IN ('a', 'part')",
+    "SELECT 'a'::regclass, 'shop.items'::regclass::oid > 0", "SELECT to_regclass('nonesuch'), to_regclass('shop.items')",
+    "SELECT attname, format_type(atttypid, atttypmod), pg_get_expr(adbin, adrelid) FROM pg_attribute LEFT JOIN pg_attrdef ON"
+    " adrelid = attrelid AND adnum = attnum WHERE attrelid = 'a'::regclass AND attnum > 0 ORDER BY attnum",
+    "SELECT typname, typarray > 0 AS x, oid::regtype::text, typdelim FROM pg_type WHERE oid = to_regtype('mood')",
+    "SELECT 'integer'::regtype, 'int8'::regtype", "SELECT 'nonesuch'::regclass", "SELECT 'nonesuch'::regtype",
+    "SELECT n.nspname = ANY(current_schemas(true)) FROM pg_namespace n WHERE nspname = 'shop'",
+    "SELECT relid, level, isleaf FROM pg_partition_tree('part') ORDER BY 2", "SELECT relid FROM pg_partition_ancestors('part2')",
+    "SELECT relid::text, n FROM pg_partition_ancestors('part2'::regclass) WITH ORDINALITY AS t(relid, n) ORDER BY n",
+    "SELECT conname, conkey FROM pg_constraint WHERE conname = 'none'", "SELECT pg_encoding_to_char(encoding) FROM pg_database ORDER BY oid",
+    "SELECT c.relname, i.indkey[0] FROM pg_index i JOIN pg_class c ON c.oid = indrelid AND relname = 'a'",
+    "SELECT a.attname, a.attnum = ANY(i.indkey) FROM pg_attribute a LEFT JOIN pg_index i ON"
+    " i.indexrelid = pg_get_replica_identity_index('a'::regclass) WHERE a.attrelid = 'a'::regclass AND attnum > 0 ORDER BY a.attnum",
+    "SELECT DISTINCT t.schemaname, t.tablename FROM pg_catalog.pg_publication_tables t WHERE t.pubname IN ('pa', 'none') ORDER BY 1, 2",
+)  # fmt: skip
+SINCE_16 = (
+    "SELECT (pg_get_publication_tables(VARIADIC array_agg(pubname::text))).* FROM pg_publication WHERE pubname IN ('pa') ORDER BY 2",
+    "SELECT gpt.relid::regclass, gpt.attrs FROM pg_publication p, LATERAL pg_get_publication_tables(p.pubname) gpt ORDER BY 1",
+)
+Answer = tuple[str, list[tuple[bytes | None, int]], list[list[bytes | None]]]
+
+
+def _answer(connection: psycopg.Connection[object], text: str) -> Answer | str:
+    result = connection.pgconn.exec_(text.encode())
+    if result.status not in (psycopg.pq.ExecStatus.COMMAND_OK, psycopg.pq.ExecStatus.TUPLES_OK):
+        return f"{(result.error_field(psycopg.pq.DiagnosticField.SQLSTATE) or b'').decode()} {result.error_message.decode().splitlines()[0]}"
+    rows = [[result.get_value(row, at) for at in range(result.nfields)] for row in range(result.ntuples)]
+    return (result.command_status or b"").decode(), [(result.fname(at), result.ftype(at)) for at in range(result.nfields)], rows
+
+
+@pytest.mark.parametrize("major", MAJORS)
+def test_answers(major: int, tmp_path: Path) -> None:
+    with Server(major) as server:
+        server.say(*STORY)
+        with (
+            Served(server.data_dir, tmp_path / "state") as served,
+            served.connect() as here,
+            server.connect(autocommit=True) as there,
+        ):
+            for text in (*QUERIES, *(SINCE_16 if major >= 16 else ()), *PARAMETERS, *QUERIES[:2]):
+                assert _answer(here, text) == _answer(there, text), text
+
+
+def test_what_is_not_known_is_refused_with_a_hint_for_a_client(tmp_path: Path) -> None:
+    with Server(18) as server, Served(server.data_dir, tmp_path / "state") as served, served.connect() as client:
+        for text in (
+            b"SELECT txid_current()",
+            b"SELECT * FROM pg_sequence",
+            b"CREATE TABLE t (i int)",
+            b"SELECT 'a' COLLATE \"C\"",
+        ):
+            with pytest.raises(psycopg.errors.FeatureNotSupported) as refused:
+                client.execute(text)
+            assert refused.value.diag.message_hint == "Ask the server that the log is of."
