@@ -18,6 +18,7 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "tests")]
 
+import psutil
 from rich.console import Console
 from rich.table import Table
 
@@ -65,34 +66,51 @@ def _print(server: Server, served: Served, end: str, megabytes: float, runs: int
     number = 0
     for count in counts:
         for plugin in PLUGINS:
-            taken: dict[str, list[float]] = {"server": [], "served": []}
+            taken: dict[str, list[tuple[float, float]]] = {"server": [], "served": []}
             for _ in range(runs + 1):
                 for name, side in (("server", server), ("served", served)):
                     number += 1
                     taken[name].append(_streamed(side, plugin, end, [f"{plugin}_{number}_{each}" for each in range(count)]))
-            first = taken["served"][0]
-            theirs, ours = (statistics.median(times[1:]) for times in taken.values())
-            table.add_row(str(count), plugin, f"{theirs:.2f}", f"{ours:.2f}", f"{theirs / ours:.2f}", f"{first:.2f}")
-    Console(width=100).print(table)
+            first = taken["served"][0][0]
+            cells = []
+            for which in range(2):
+                theirs, ours = (statistics.median(each[which] for each in times[1:]) for times in taken.values())
+                cells += [f"{theirs:.2f}", f"{ours:.2f}", f"{theirs / ours:.1f}"]
+            table.add_row(str(count), plugin, *cells, f"{first:.2f}")
+    Console(width=120).print(table)
 
 
-def _streamed(side: Server | Served, plugin: str, end: str, slots: list[str]) -> float:
-    """Seconds until so many at once have all."""
+def _streamed(side: Server | Served, plugin: str, end: str, slots: list[str]) -> tuple[float, float]:
+    """Seconds until so many at once have all, and CPU seconds of what served them."""
     with side.connect() as connection:
         for slot in slots:
             connection.execute(f"SELECT pg_copy_logical_replication_slot('{plugin}', '{slot}')".encode())
     client = str(find_build(MAJOR, test_decoding=False).bin("pg_recvlogical"))
     more = [*PLUGINS[plugin], "--start", "--no-loop", "-f", "/dev/null", "--endpos", end, "-s", "0"]
-    began = time.monotonic()
+    began, worked = time.monotonic(), _cpu(side)
     clients = [subprocess.Popen([client, "-d", side.dsn(), "-S", slot, *more], stderr=subprocess.DEVNULL) for slot in slots]
     for each in clients:
         if each.wait(3600):
             raise RuntimeError(f"pg_recvlogical ended with {each.returncode}")
-    taken = time.monotonic() - began
+    taken, took = time.monotonic() - began, _cpu(side) - worked
     with side.connect() as connection:
         for slot in slots:
             connection.execute(f"SELECT pg_drop_replication_slot('{slot}')".encode())
-    return taken
+    return taken, took
+
+
+def _cpu(side: Server | Served) -> float:
+    """Of its processes, those that have ended included."""
+    pid = side.process.pid if isinstance(side, Served) and side.process is not None else 0
+    if isinstance(side, Server):
+        pid = int((side.data_dir / "postmaster.pid").read_text().split()[0])
+    process = psutil.Process(pid)
+    while True:
+        try:
+            times = [process.cpu_times(), *(child.cpu_times() for child in process.children(recursive=True))]
+        except psutil.NoSuchProcess:  # a walsender that has just ended
+            continue
+        return float(sum(each.user + each.system for each in times) + times[0].children_user + times[0].children_system)
 
 
 if __name__ == "__main__":
