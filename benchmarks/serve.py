@@ -60,9 +60,18 @@ def main() -> None:
 
 
 def _print(server: Server, served: Served, end: str, megabytes: float, runs: int, counts: list[int]) -> None:
-    table = Table(
-        "streams", "plugin", "walsender s", "tailrace serve s", "ratio", "at first s", title=f"{megabytes:,.0f} MB of WAL"
+    columns = (
+        "streams",
+        "plugin",
+        "walsender s",
+        "tailrace s",
+        "ratio",
+        "walsender CPU s",
+        "tailrace CPU s",
+        "ratio",
+        "at first s",
     )
+    table = Table(*columns, title=f"{megabytes:,.0f} MB of WAL")
     number = 0
     for count in counts:
         for plugin in PLUGINS:

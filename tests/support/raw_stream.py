@@ -30,9 +30,9 @@ class Listening(Protocol):
 class RawStream:
     """A raw client that streams."""
 
-    def __init__(self, served: Listening, slot: str, start: str = "0/0", **more: str) -> None:
+    def __init__(self, served: Listening, slot: str, start: str = "0/0", plugin_options: str = "", **more: str) -> None:
         self.client = RawClient(served.port, **WHO, **more)
-        self.begin(slot, start)
+        self.begin(slot, start, plugin_options)
 
     def begin(self, slot: str, start: str = "0/0", options: str = "") -> None:
         self.client.send(m.Query(f"START_REPLICATION SLOT {slot} LOGICAL {start}{options}"))

@@ -33,7 +33,7 @@ _SHOWN = 1023
 
 @dataclass(slots=True)
 class Client:
-    """What is known of one. `cancel` and `stop` are what ends its command, and it."""
+    """What is known of one. `cancel` and `stop` are what ends its command, and it. Streams of one `kind` may be sent the same."""
 
     pid: int
     secret: bytes
@@ -50,6 +50,7 @@ class Client:
     query: str = ""
     stream: StreamPositions | None = None
     slot: str = ""
+    kind: str = ""
 
 
 class ConnectedClients:

@@ -18,6 +18,7 @@ from tailrace.server.connected import ConnectedClients
 from tailrace.server.failed_logins import FailedLogins
 from tailrace.server.log import ServerLog
 from tailrace.server.settings import ServerSettings
+from tailrace.server.shared_windows import SharedWindows
 from tailrace.sql.source_database import SourceDatabase
 from tailrace.storage.segment_files import open_segments
 from tailrace.storage.segments import Segments
@@ -38,6 +39,7 @@ class Instance:
     def __post_init__(self) -> None:
         self.clients = ConnectedClients(self.settings.max_connections, self.settings.max_wal_senders)
         self.failed_logins = FailedLogins()
+        self.shared = SharedWindows(self.in_thread)
         segments = self.segments()
         self.major, self.system, self.segment_size = segments.major, segments.system, segments.segment_size
         # A thread each, so that nobody waits for another's window: they do not decode at once unless there are cores for it.

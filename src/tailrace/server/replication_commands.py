@@ -21,6 +21,7 @@ from tailrace.replication.slot_plugin import plugin_of
 from tailrace.replication.waiting import finish_async
 from tailrace.server.client_session import IDLE, ClientSession
 from tailrace.server.results import describe, text_result
+from tailrace.server.shared_windows import kind_of_stream
 from tailrace.server.walsender import WalSender
 from tailrace.settings import def_get_boolean
 from tailrace.slots.create_command import CreateReplicationSlot
@@ -256,11 +257,22 @@ async def _start(command: grammar.StartReplicationCmd, session: ClientSession) -
         with shut_down(plugin):
             start = max(command.start, acquired.slot.confirmed_flush_lsn)
             await session.in_thread(acquired.go_to, start)
-            sender = WalSender(
-                session.link, acquired, plugin, session.instance.in_thread, session.parameters.sender_timeout
-            )  # fmt: skip
+            sender = _sender(command, session, acquired, plugin)
             await session.while_streaming(sender, acquired.slot.name)
     return Result(tag="START_REPLICATION")
+
+
+def _sender(
+    command: grammar.StartReplicationCmd, session: ClientSession, acquired: Acquired, plugin: OutputPlugin
+) -> WalSender:  # fmt: skip
+    instance, client = session.instance, session.client
+    client.kind = kind = kind_of_stream(acquired.slot, plugin, dict(command.options))
+
+    def has_company() -> bool:
+        return any(each.kind == kind and each.stream is not None for each in instance.clients if each is not client)
+
+    timeout = session.parameters.sender_timeout
+    return WalSender(session.link, acquired, plugin, instance.in_thread, timeout, instance.shared, kind, has_company)
 
 
 @asynccontextmanager

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import field
-from typing import Any, TypeVar
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tailrace.dataclass import dataclass
 from tailrace.errors import PeerError, TailraceError, UsageError
@@ -25,9 +28,11 @@ from tailrace.replication.acquired import Acquired, Limit
 from tailrace.replication.waiting import AsyncWaiter
 from tailrace.server.clock import now
 from tailrace.server.link import ClientLink
+from tailrace.server.shared_windows import Frame, InThread, SharedWindows, key_of_window
 from tailrace.window import WindowSize
 from tailrace.wire.messages import CommandComplete, CopyBothResponse, CopyData, CopyDone, Terminate
 from tailrace.wire.stream import (
+    HEADER,
     PrimaryKeepalive,
     StandbyStatusUpdate,
     frame_payloads,
@@ -35,12 +40,14 @@ from tailrace.wire.stream import (
     write_to_receiver,
 )
 
-Result = TypeVar("Result")
-InThread = Callable[..., Awaitable[Any]]
-"""Runs a function with its arguments in a thread."""
 
-FAR_BEHIND = Limit(window=WindowSize(wal_bytes=64 << 20, ends=100_000, kept_bytes=32 << 20))
+def _never() -> bool:
+    return False
+
+
+FAR_BEHIND = Limit(window=WindowSize(wal_bytes=32 << 20, ends=100_000, kept_bytes=32 << 20))
 _KNOWN_REPLIES = (b"r", b"h")
+_PIECE = 128 << 10
 _CONFIRM_EVERY = 0.5
 """Seconds between two times that a slot is written while its client reports on and on."""
 _LAST_WORDS = 5.0
@@ -68,14 +75,17 @@ class StreamCanceled(UsageError):
 
 @dataclass(slots=True)
 class WalSender:
-    """`timeout` is wal_sender_timeout in seconds; 0: none. `ended` says how it ended: the client `is_done`, or gone, or the server
-    `is_stopping`."""
+    """`timeout` is wal_sender_timeout in seconds; 0: none. While it `has_company`, other streams of its `kind`, windows are decoded for all of
+    them (`server.shared_windows`)."""
 
     link: ClientLink
     acquired: Acquired
     plugin: OutputPlugin
     in_thread: InThread
     timeout: float
+    shared: SharedWindows
+    kind: str = ""
+    has_company: Callable[[], bool] = _never
     positions: StreamPositions = field(default_factory=StreamPositions)
     timed_out: bool = False
     _waiter: AsyncWaiter = field(default_factory=AsyncWaiter)
@@ -139,20 +149,38 @@ class WalSender:
             await self._waiter.wait(polled, self._confirmed + _CONFIRM_EVERY if self._has_to_confirm else float("inf"))
 
     async def _send(self, window: Pipeline) -> None:
-        frames = self._frames(window)
-        while (each := await self.in_thread(next, frames, None)) is not None:
-            framed, sent = each
-            self.link.send_frames(framed)
-            await self.link.flush()
-            self.positions.sent = max(self.positions.sent, sent)
+        made, sent = self._frames(window), 0
+        if self.kind and self.has_company():
+            key = key_of_window(self.kind, self.acquired.read_upto, window, self.plugin)
+            shared = self.shared.open(key, self.plugin, self._frames(window))
+            async for frame in shared.read():
+                await self._send_frame(frame)
+                sent += 1
+                if self._is_over:
+                    return
+            if shared.is_whole:
+                self.plugin.recall(shared.memory)
+                made = iter(())
+        while (each := await self.in_thread(next, made, None)) is not None:
+            if sent:  # from others
+                sent -= 1
+                continue
+            await self._send_frame(each)
             if self._is_over:
                 return
-            await self._confirm_if_due()
         end = Lsn(window.log.end)
         self.plugin.written_upto(end)
         self.positions.sent = max(self.positions.sent, end)
 
-    def _frames(self, window: Pipeline) -> Iterator[tuple[memoryview, Lsn]]:
+    async def _send_frame(self, frame: Frame) -> None:
+        pieces, sent = frame
+        for piece in pieces:
+            self.link.send_frames(piece)
+            await self.link.flush()
+        self.positions.sent = max(self.positions.sent, sent)
+        await self._confirm_if_due()
+
+    def _frames(self, window: Pipeline) -> Iterator[Frame]:
         """Some MB at a time, and where the client is that has them."""
         told = self.positions.sent
         for lines in window.lines(self.plugin):
@@ -162,7 +190,7 @@ class WalSender:
                 framed = frame_payloads(headers[begin : begin + len(few)], few.texts.offsets, few.texts.data, now())
                 begin += len(few)
                 told = few.position_behind(told)
-                yield framed, told
+                yield _in_pieces(framed, few.texts.offsets), told
 
     def _send_keepalive(self, *, wants_reply: bool) -> None:
         self.link.send(CopyData(write_to_receiver(PrimaryKeepalive(self.positions.sent, now(), wants_reply))))
@@ -255,3 +283,11 @@ class WalSender:
             with suppress(asyncio.CancelledError):
                 await asyncio.shield(self.in_thread(self.acquired.confirm, self._confirmable))
             self._confirmed = time.monotonic()
+
+
+def _in_pieces(framed: memoryview, offsets: NDArray[np.int64]) -> list[memoryview]:
+    """Whole messages, about as many at a time as go into a socket's buffer: what does not, asyncio copies again and again."""
+    starts = offsets - offsets[0] + HEADER * np.arange(len(offsets))
+    places = np.searchsorted(starts, np.arange(_PIECE, len(framed), _PIECE))
+    cuts = sorted({0, *starts[places].tolist(), len(framed)})
+    return [framed[start:stop] for start, stop in pairwise(cuts)]
