@@ -122,7 +122,7 @@ def test_drawn_packets_and_commands(seconds: int, tmp_path: Path) -> None:
                 told += _drawn(served.port, dice)
         with RawClient(served.port, **WHO) as client:
             assert client.query("IDENTIFY_SYSTEM").endswith("C IDENTIFY_SYSTEM | Z I")
-        assert "Traceback" not in served.said(), served.said()[-3000:]
+        assert "Traceback" not in served.said(), served.said().partition("Traceback")[2][:3000]
         assert str(server.data_dir).encode() not in told
         assert str(tmp_path).encode() not in told
 

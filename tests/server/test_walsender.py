@@ -236,6 +236,13 @@ def test_temporary_slots_are_the_sessions(served: Served) -> None:
     _until(lambda: _names(served) == [])
 
 
+def test_queries_that_do_not_wait_for_answers(served: Served) -> None:
+    with RawClient(served.port, **WHO) as client:
+        client.send(*[m.Query(text) for text in ("SHOW wal_level", "", "SHOW nonesuch", "SELECT 1", "IDENTIFY_SYSTEM")])
+        told = [[said(each) for each in client.until(m.ReadyForQuery)] for _ in range(5)]
+    assert [each[-2].split(":")[0] for each in told] == ["C SHOW", "I ", "E ERROR 42704", "C SELECT 1", "C IDENTIFY_SYSTEM"]
+
+
 def test_a_publication_that_is_not_there(server: Server, served: Served) -> None:
     """Since 18 the stream goes on, and its client is warned."""
     _slot(served, "s", "pgoutput")

@@ -52,7 +52,7 @@ def _pass(said: Said, ends: dict[Side, Connection]) -> None:
     assert message is not None
     assert sender.send(message) == said.data
     assert receiver.next_message() is None
-    assert not receiver.has_received
+    assert not receiver.received
     if isinstance(message, m.CopyData):
         _check_copied(said.side, sender.state, message.data)
 

@@ -1,7 +1,8 @@
 """The socket of a client: bytes in and out, with the rules of `wire.connection`.
 
-One task reads, so that a client that goes away is noticed whatever is being done for it; what it reads waits in a short queue, and a client
-that sends more is held back. Writing waits for a client that does not read.
+One task reads, so that a client that goes away is noticed whatever is being done for it; a client that sends more than is taken is held back.
+Messages are made of the bytes when they are taken, since what they mean depends on what was answered before. Writing waits for a client that does
+not read.
 """
 
 from __future__ import annotations
@@ -14,24 +15,23 @@ from contextlib import suppress
 from ipaddress import ip_address
 from typing import Any
 
-from tailrace.errors import PeerError
 from tailrace.server.host_based_access import Address
 from tailrace.wire.connection import Connection
 from tailrace.wire.formats import Side
 
 LONGEST = 64 << 20
 """Bytes of a message of a client. PostgreSQL takes sixteen times as much; nothing that is understood here is as long."""
-_AHEAD = 4
-_READ = 1 << 16
+_READ = _AHEAD = 1 << 16
 
 
 class ClientLink:
-    """Its end of the connection. State: what was read ahead; `is_gone`, once the client has ended it, or it was cut."""
+    """Its end of the connection. State: `is_gone`, once the client has ended it, or it was cut."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
         self._connection = Connection(Side.BACKEND, LONGEST)
-        self._ahead: asyncio.Queue[Any] = asyncio.Queue(_AHEAD)
+        self._came, self._taken = asyncio.Event(), asyncio.Event()
+        self._has_ended = False
         self._task: asyncio.Task[None] | None = None
         self.is_gone = False
         self.on_gone: set[asyncio.Event] = set()
@@ -82,29 +82,32 @@ class ClientLink:
         self._task = asyncio.create_task(self._read())
 
     async def message(self) -> Any:
-        """The next message, None once the client has gone. Raises PeerError for what it may not send."""
-        found = await self._ahead.get()
-        if isinstance(found, PeerError):
-            raise found
-        if found is None:
-            self._ahead.put_nowait(None)  # and so it stays
-        return found
+        """The next message, None once the client has gone, or `wake` was called. Raises PeerError for what it may not send."""
+        while (message := self._connection.next_message()) is None:
+            if self._has_ended:
+                return None
+            await self._came.wait()
+            self._came.clear()
+        self._taken.set()
+        return message
 
     def wake(self) -> None:
         """Whoever waits for a message is told that there will be none."""
-        with suppress(asyncio.QueueFull):
-            self._ahead.put_nowait(None)
+        self._has_ended = True
+        self._came.set()
 
     async def _read(self) -> None:
         try:
-            while (message := await self.receive()) is not None:
-                await self._ahead.put(message)
-        except PeerError as error:
-            await self._ahead.put(error)
+            while data := await self._reader.read(_READ):
+                self._connection.receive(data)
+                self._came.set()
+                while self._connection.has_message and self._connection.received > _AHEAD:
+                    self._taken.clear()
+                    await self._taken.wait()
         except (OSError, ssl.SSLError):
-            self._lose()
-        with suppress(asyncio.QueueFull):
-            self._ahead.put_nowait(None)
+            pass
+        self._lose()
+        self.wake()
 
     def _lose(self) -> None:
         self.is_gone = True

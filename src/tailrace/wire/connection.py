@@ -47,6 +47,8 @@ class State(Enum):
 
 
 _CONVERSATION = frozenset({m.Query, m.Parse, m.Bind, m.Describe, m.Execute, m.Close, m.Flush, m.Sync, m.FastpathCall})
+_ANSWERED = frozenset({m.Query, m.Sync, m.FastpathCall})
+"""What ReadyForQuery comes behind."""
 _STRAY = frozenset({m.CopyData, m.CopyDone, m.CopyFail})
 """What a frontend may still send when a copy has ended without it."""
 _AT_ANY_TIME = frozenset({m.NoticeResponse, m.ParameterStatus, m.NotificationResponse})
@@ -109,11 +111,18 @@ class Connection:
         self.state = State.STARTUP
         self._longest = longest
         self._received = bytearray()
+        self._owed, self._is_begun = 0, False
 
     @property
-    def has_received(self) -> bool:
-        """Whether there are bytes that nobody has asked for yet."""
-        return bool(self._received)
+    def received(self) -> int:
+        """How many bytes there are that nobody has asked for yet."""
+        return len(self._received)
+
+    @property
+    def has_message(self) -> bool:
+        """Whether the next message is there as a whole. What the next bytes mean depends on the state, so this is known once it has been settled."""
+        at = 0 if self.state is State.STARTUP and self.side is Side.BACKEND else 1
+        return len(self._received) >= at + 4 and len(self._received) >= at + read_u32(Body(bytes(self._received[at : at + 4])))
 
     def receive(self, data: bytes) -> None:
         self._received += data
@@ -168,6 +177,18 @@ class Connection:
         following = _FLOW[self.state, side].get(type(message))
         if following is None:
             raise PeerError(self._unexpected(byte), sqlstate=VIOLATION)
+        self._settle(side, message, following)
+
+    def _settle(self, side: Side, message: Any, following: State) -> None:
+        """The state behind a message. A frontend may send more before it is answered: so many times the backend owes it ReadyForQuery, and what it
+        has begun behind that is still to be carried out."""
+        kind = type(message)
+        if side is Side.FRONTEND and kind in _CONVERSATION:
+            self._owed += kind in _ANSWERED
+            self._is_begun = kind not in _ANSWERED
+        if kind is m.ReadyForQuery:
+            self._owed = max(0, self._owed - 1)
+            following = State.BUSY if self._owed or self._is_begun else State.IDLE
         self.state = following
 
     def _unexpected(self, byte: int) -> str:
@@ -186,7 +207,7 @@ class Connection:
         following = _FLOW[self.state, self.side].get(type(message))
         if following is None:
             raise RuntimeError(f"{type(message).__name__} cannot be sent {self.state.value}")
-        self.state = following
+        self._settle(self.side, message, following)
         if isinstance(message, StartupPacket):
             return write_startup(message)
         return write_message(self.side, message)
