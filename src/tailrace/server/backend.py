@@ -9,12 +9,13 @@ from typing import Any
 
 from tailrace.errors import PeerError, TailraceError, UsageError
 from tailrace.server.client_session import FAILED, IDLE, IN_BLOCK, ClientSession
+from tailrace.server.client_text import check_text
 from tailrace.server.connected import Client
 from tailrace.server.extended_query import ExtendedQueries
 from tailrace.server.instance import Instance
 from tailrace.server.link import ClientLink
 from tailrace.server.replication_commands import run_command
-from tailrace.server.results import describe, rows_of
+from tailrace.server.results import describe, rows_of, send_rows
 from tailrace.server.sql_commands import SqlCommands, aborted
 from tailrace.server.startup import start
 from tailrace.sql.grammar import statements_of
@@ -66,7 +67,7 @@ class Backend:
                 self._send_away(TailraceError("internal error"), client, is_said=True)
             finally:
                 if self._session is not None:
-                    await asyncio.shield(self._instance.in_thread(self._session.slots.end))
+                    await asyncio.shield(self._end_session(self._session))
                 await self._link.close()
 
     async def _started(self, client: Client) -> ClientSession | None:
@@ -75,6 +76,12 @@ class Backend:
         async with asyncio.timeout(self._instance.settings.authentication_timeout or None):
             self._session = await start(self._link, self._instance, client, self._tls)
         return self._session
+
+    async def _end_session(self, session: ClientSession) -> None:
+        """What portals hold, and temporary slots, are let go of."""
+        if self._extended is not None:
+            await self._extended.failed()
+        await session.in_thread(session.slots.end)
 
     def _send_away(self, error: TailraceError, client: Client, *, is_said: bool = False) -> None:
         if not is_said:
@@ -129,13 +136,24 @@ class Backend:
                 raise UsageError(f"fastpath function calls not supported {where}", sqlstate="08P01")
             if session.is_walsender:
                 raise UsageError("extended query protocol not supported in a replication connection", sqlstate="08P01")
+            check_text(text)
             await self._extended_queries(session).take(message)
         except PeerError:
             raise
-        except TailraceError as error:
+        except Exception as error:
             self._is_skipping = True
             await self._extended_queries(session).failed()
-            self._fail(error, session, text)
+            self._fail(error if isinstance(error, TailraceError) else self._unforeseen(error, session), session, text)
+
+    def _unforeseen(self, error: Exception, session: ClientSession) -> TailraceError:
+        """What a client is told of it, who is not to know the server's files; the log has all."""
+        if isinstance(error, RecursionError):
+            return UsageError("stack depth limit exceeded", sqlstate="54001")
+        detail = "" if isinstance(error, OSError) else traceback.format_exc()
+        self._instance.log.say(session.client.pid, ERROR, str(error) or type(error).__name__, detail=detail)
+        if isinstance(error, OSError):
+            return TailraceError(f"could not access a file of the server: {error.strerror}", sqlstate="58030")
+        return TailraceError("internal error")
 
     async def _sync(self, session: ClientSession) -> None:
         if not self._is_skipping and self._extended is not None:
@@ -160,8 +178,9 @@ class Backend:
 
     async def _query(self, text: str, session: ClientSession) -> None:
         client = session.client
-        client.query, client.state = text, "active"
         try:
+            check_text(text)
+            client.query, client.state = text, "active"
             command = self._replication_command(text, session)
             if command is not None:
                 await self._run_command(command, text, session)
@@ -173,9 +192,8 @@ class Backend:
             raise
         except TailraceError as error:
             self._fail(error, session, text)
-        except OSError as error:
-            self._instance.log.say(session.client.pid, ERROR, str(error), statement=text)
-            self._fail(TailraceError(f"could not access a file of the server: {error.strerror}", sqlstate="58030"), session, text)
+        except Exception as error:
+            self._fail(self._unforeseen(error, session), session, text)
         finally:
             client.state = _ACTIVITY[session.status]
 
@@ -210,19 +228,15 @@ class Backend:
         sql = self._sql_commands(session)
         for statement, its_text in statements:
             async with sql.result_of(statement, its_text) as result:
-                self._send_rows(result)
-                await self._link.flush()
-                if self._link.is_gone:
-                    raise UsageError("connection to client lost", sqlstate="08006")
+                if result.columns is not None:
+                    self._link.send(describe(result.columns))
+                    await send_rows(self._link, rows_of(result), session.in_thread)
             self._link.send(m.CommandComplete(result.tag))
 
     def _send(self, result: Result) -> None:
-        self._send_rows(result)
-        self._link.send(m.CommandComplete(result.tag))
-
-    def _send_rows(self, result: Result) -> None:
         if result.columns is not None:
             self._link.send(describe(result.columns), *rows_of(result))
+        self._link.send(m.CommandComplete(result.tag))
 
     def _fail(self, error: TailraceError, session: ClientSession, statement: str) -> None:
         """The command has failed, and with it the transaction block that it is in; temporary slots are gone (`PostgresMain`)."""

@@ -15,7 +15,8 @@ from typing import Any
 from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.server.client_session import IDLE, ClientSession
-from tailrace.server.results import BINARY, describe, rows_of, to_text
+from tailrace.server.client_text import text_of
+from tailrace.server.results import BINARY, describe, rows_of, send_rows, to_text
 from tailrace.server.sql_commands import SqlCommands
 from tailrace.sql.functions.signatures import functions_of
 from tailrace.sql.grammar import statements_of
@@ -137,14 +138,13 @@ class ExtendedQueries:
             link.send(m.EmptyQueryResponse())
             return
         if portal.result is None:
-            portal.running = self._sql.result_of(portal.statement.node, portal.statement.text)
-            portal.result = await portal.running.__aenter__()
+            running = self._sql.result_of(portal.statement.node, portal.statement.text)
+            portal.result = await running.__aenter__()
+            portal.running = running
             portal.rows = rows_of(portal.result, portal.formats) if portal.result.columns is not None else iter(())
-        batch = list(islice(portal.rows, message.limit or None))
-        link.send(*batch)
-        portal.sent += len(batch)
-        await link.flush()
-        if message.limit and len(batch) == message.limit and portal.sent < portal.result.rows:
+        batch = await send_rows(link, islice(portal.rows, message.limit or None), self._session.in_thread)
+        portal.sent += batch
+        if message.limit and batch == message.limit and portal.sent < portal.result.rows:
             link.send(m.PortalSuspended())
             return
         await self._leave(portal, None)
@@ -194,6 +194,6 @@ def _texts(message: m.Bind, types: tuple[int, ...]) -> list[str | None]:
             f"bind message has {len(message.formats)} parameter formats but {len(types)} parameters", sqlstate="08P01"
         )  # fmt: skip
     return [
-        None if value is None else to_text(value, kind) if layout == BINARY else value.decode("utf-8", "surrogateescape")
+        None if value is None else to_text(value, kind) if layout == BINARY else text_of(value)
         for value, layout, kind in zip(message.values, formats, types, strict=True)
     ]

@@ -19,8 +19,9 @@ from tailrace.server.host_based_access import Address
 from tailrace.wire.connection import Connection
 from tailrace.wire.formats import Side
 
-LONGEST = 64 << 20
-"""Bytes of a message of a client. PostgreSQL takes sixteen times as much; nothing that is understood here is as long."""
+LONGEST = 1 << 20
+"""Bytes of a message of a client. PostgreSQL takes a thousand times as much; nothing that is understood here is as long, and parsing a statement of
+such a length takes seconds, and 200 MB."""
 _READ = _AHEAD = 1 << 16
 
 

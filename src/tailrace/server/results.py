@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from itertools import islice, repeat
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.errors import UsageError
 from tailrace.model import PgType
+from tailrace.server.client_text import text_of
+from tailrace.server.link import ClientLink
 from tailrace.sql.result import Result, TextColumn
 from tailrace.types.built_in import built_in_types
 from tailrace.types.registry import format_binary, format_values, has_binary, parse_binary, parse_texts
@@ -16,6 +20,8 @@ from tailrace.types.values import Texts
 from tailrace.wire.messages import DataRow, FieldDescription, RowDescription
 
 TEXT, BINARY = 0, 1
+_FEW = 500
+"""Rows that are made and sent at once, in some milliseconds."""
 
 
 def typlen_of(oid: int) -> int:
@@ -46,15 +52,41 @@ def spread(formats: Sequence[int], count: int) -> list[int]:
 
 
 def rows_of(result: Result, formats: Sequence[int] = ()) -> Iterator[DataRow]:
-    """A message each."""
+    """A message each, made some at a time."""
     columns = result.columns or []
-    cells = [
-        to_binary(column.cells, column.type)
-        if layout == BINARY
-        else [None if cell is None else cell.encode("utf-8", "surrogateescape") for cell in column.cells]
-        for column, layout in zip(columns, spread(formats, len(columns)), strict=True)
-    ]
-    return (DataRow(row) for row in zip(*cells, strict=True)) if cells else (DataRow(()) for _ in range(result.rows))
+    layouts = spread(formats, len(columns))
+    for column, layout in zip(columns, layouts, strict=True):
+        if layout == BINARY:
+            _type(column.type)
+    return _rows(result.rows, columns, layouts)
+
+
+def _rows(count: int, columns: Sequence[TextColumn], layouts: Sequence[int]) -> Iterator[DataRow]:
+    for begin in range(0, count, _FEW):
+        cells = [
+            to_binary(column.cells[begin : begin + _FEW], column.type)
+            if layout == BINARY
+            else [
+                None if cell is None else cell.encode("utf-8", "surrogateescape") for cell in column.cells[begin : begin + _FEW]
+            ]
+            for column, layout in zip(columns, layouts, strict=True)
+        ]
+        yield from map(DataRow, zip(*cells, strict=True) if cells else repeat((), min(_FEW, count - begin)))
+
+
+async def send_rows(link: ClientLink, rows: Iterator[DataRow], in_thread: Callable[..., Awaitable[Any]]) -> int:
+    """Some at a time, so that other clients have their turn; how many there were. Raises UsageError (08006) once the client has gone: it has
+    not seen them all."""
+    sent = 0
+    while few := await in_thread(list, islice(rows, _FEW)):
+        link.send(*few)
+        sent += len(few)
+        await link.flush()
+        if link.is_gone:
+            break
+    if link.is_gone:
+        raise UsageError("connection to client lost", sqlstate="08006")
+    return sent
 
 
 def _type(oid: int) -> PgType:
@@ -77,7 +109,7 @@ def to_text(value: bytes, oid: int) -> str:
     """What the type's receive function reads, as its output function prints it."""
     kind, valid = _type(oid), np.ones(1, np.bool_)
     [text] = _payloads(format_values(parse_binary(Texts.of([value]), valid, kind), kind), valid)
-    return (text or b"").decode("utf-8", "surrogateescape")
+    return text_of(text or b"")
 
 
 def _payloads(texts: Texts, valid: NDArray[np.bool_]) -> list[bytes | None]:

@@ -11,6 +11,7 @@ from dataclasses import field, replace
 
 from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
+from tailrace.server.client_text import clean_ascii
 from tailrace.settings import parse_bool
 from tailrace.sql.parameters import Parameters
 from tailrace.types.style import spelled_encoding
@@ -70,6 +71,8 @@ class SessionParameters:
             if meaning is None:
                 raise UsageError(f'parameter "{key}" requires a Boolean value', sqlstate="22023")
             value = "on" if meaning else "off"
+        if key == "application_name" and value is not None:
+            value = clean_ascii(value)
         self.kept[key] = _KEPT[key] if value is None else value
 
     def show(self, name: str) -> tuple[str, str]:

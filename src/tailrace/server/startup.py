@@ -13,6 +13,7 @@ from tailrace.errors import PeerError, UsageError
 from tailrace.majors import WAL_SENDERS_EXPLAINED, supports
 from tailrace.server.authentication import OK, ScramExchange, check_peer
 from tailrace.server.client_session import ClientSession
+from tailrace.server.client_text import check_text
 from tailrace.server.connected import Client
 from tailrace.server.host_based_access import Arrival, Method, rule_for
 from tailrace.server.instance import Instance
@@ -63,9 +64,9 @@ async def start(link: ClientLink, instance: Instance, client: Client, tls: ssl.S
     if negotiated is not None:
         link.send(negotiated)
     asked = _asked(packet)
-    client.user, client.database, client.is_walsender = asked.user, asked.database, asked.is_walsender
     instance.clients.check_room()
     role = await _authenticated(link, instance, asked)
+    client.user, client.database, client.is_walsender = asked.user, asked.database, asked.is_walsender
     link.send(Authentication(OK))
     session = await _admitted(link, instance, client, role, asked)
     link.send(*session.parameters.news(), BackendKeyData(client.pid, client.secret), ReadyForQuery())
@@ -93,6 +94,8 @@ def _negotiated(packet: StartupMessage) -> NegotiateProtocolVersion | None:
 
 def _asked(packet: StartupMessage) -> Startup:
     parameters = packet.parameters
+    for value in parameters.values():
+        check_text(value)
     user = parameters.get("user", "")
     if not user:
         raise UsageError("no PostgreSQL user name specified in startup packet", sqlstate="28000")

@@ -10,11 +10,16 @@ from collections.abc import Iterator
 from typing import Any
 
 import pglast.ast
-from pglast.parser import ParseError, parse_sql
+from pglast.parser import ParseError, parse_sql, scan
 
 from tailrace.errors import UsageError
 
 ast: Any = pglast.ast
+
+_DEEPEST = 10_000
+"""Levels of a tree that pglast builds on a stack of eight megabytes, which ends the process where it overflows; with room to spare."""
+_IN_LISTS = frozenset({"ASCII_40", "ASCII_41", "ASCII_44", "ICONST", "FCONST", "SCONST", "PARAM", "NULL_P"})
+"""Tokens that make a text long and its tree no deeper: parentheses, of which the grammar itself takes no more, commas, constants."""
 
 
 def parsed(text: str) -> Any:
@@ -34,8 +39,15 @@ def statements_of(text: str) -> list[tuple[Any, str]]:
     return found
 
 
+def _check_depth(text: str) -> None:
+    """Raise UsageError (54001) where the tree could be too deep: every level takes two characters, and a token."""
+    if len(text) > 2 * _DEEPEST and sum(token.name not in _IN_LISTS for token in scan(text)) > _DEEPEST:
+        raise UsageError("stack depth limit exceeded", hint="The statement is too long, or nested too deeply.", sqlstate="54001")
+
+
 def _raw_statements(text: str) -> Any:
     try:
+        _check_depth(text)
         return parse_sql(text)
     except ParseError as error:
         at = error.args[1] if len(error.args) > 1 else None

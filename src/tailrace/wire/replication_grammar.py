@@ -236,12 +236,18 @@ class _CommandParser:
     def _start(self) -> StartReplicationCmd:
         slot = self._expect("IDENT") if self._takes("SLOT") else ""
         if slot and self._takes("LOGICAL"):
-            start = Lsn.parse(self._expect("RECPTR"))
+            start = self._start_point()
             return StartReplicationCmd(slot, start, is_logical=True, options=self._plugin_options())
         self._takes("PHYSICAL")
-        start = Lsn.parse(self._expect("RECPTR"))
+        start = self._start_point()
         timeline = self._timeline() if self._takes("TIMELINE") else 0
         return StartReplicationCmd(slot, start, is_logical=False, timeline=timeline)
+
+    def _start_point(self) -> Lsn:
+        try:
+            return Lsn.parse(self._expect("RECPTR"))
+        except ValueError:
+            raise UsageError("invalid streaming start location", sqlstate="42601") from None
 
     def _timeline_history(self) -> TimeLineHistoryCmd:
         return TimeLineHistoryCmd(self._timeline())

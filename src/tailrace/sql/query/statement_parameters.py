@@ -89,7 +89,7 @@ def _byte(text: str, at: int) -> int:
 
 def _literal(value: str | None, kind: int) -> str:
     """Of text as it is, so that it may become what stands there; of another type with its name."""
-    if value is not None and kind in (oids.INT2, oids.INT4, oids.INT8):
+    if value is not None and kind in (oids.INT2, oids.INT4, oids.INT8) and value.isascii() and value.removeprefix("-").isdigit():
         return f"({value})" if value.startswith("-") else value
     shown = "NULL" if value is None else quote_literal(value)
     found = built_in_types().get(kind)
