@@ -116,6 +116,57 @@ def test_what_a_role_may_stream(server: Server, files: tuple[Path, Path], tmp_pa
         client.close()
 
 
+def _refusal(client: Any, query: str) -> str:
+    with pytest.raises(psycopg.errors.InsufficientPrivilege) as raised:
+        client.execute(query.encode())
+    return raised.value.diag.message_primary or ""
+
+
+def test_what_a_role_may_do_by_sql(server: Server, files: tuple[Path, Path], tmp_path: Path) -> None:
+    hba, roles = files
+    with Served(server.data_dir, tmp_path / "state", "--hba", str(hba), "--roles", str(roles)) as served:
+        password = f"'{PASSWORD}'"
+        with (
+            served.connect(user="guest") as guest,
+            served.connect(user="reader", password=password) as reader,
+            served.connect(user="plain", password=password) as plain,
+            served.connect(user="reader", password=password, replication="database") as walsender,
+        ):
+            for name in ("other", "mine_1"):
+                guest.execute(f"SELECT pg_create_logical_replication_slot('{name}', 'test_decoding')".encode())
+            for query, slot in (
+                ("SELECT * FROM pg_logical_slot_get_changes('other', NULL, NULL)", "other"),
+                ("SELECT * FROM pg_logical_slot_peek_changes('none', NULL, NULL)", "none"),
+                ("SELECT pg_replication_slot_advance('other', pg_current_wal_lsn())", "other"),
+                ("SELECT pg_drop_replication_slot('other')", "other"),
+                ("SELECT pg_create_logical_replication_slot('new', 'pgoutput')", "new"),
+                ("SELECT pg_copy_logical_replication_slot('other', 'mine_2')", "other"),
+                ("SELECT pg_copy_logical_replication_slot('mine_1', 'new')", "new"),
+            ):
+                assert _refusal(reader, query) == f'permission denied for replication slot "{slot}"'
+                assert _refusal(plain, query) == "permission denied to use replication slots"
+            for command in ("READ_REPLICATION_SLOT other", "ALTER_REPLICATION_SLOT other (TWO_PHASE false)", "DROP_REPLICATION_SLOT other",
+                            "START_REPLICATION SLOT other PHYSICAL 0/0"):  # fmt: skip
+                assert _refusal(walsender, command) == 'permission denied for replication slot "other"'
+            get = "SELECT * FROM pg_logical_slot_get_binary_changes('mine_1', NULL, NULL)"
+            assert _refusal(reader, get) == "permission denied to stream all tables"
+            create = "SELECT pg_replication_origin_create('o')"
+            assert _refusal(reader, create) == "permission denied for function pg_replication_origin_create"
+            guest.execute(create.encode())
+            assert reader.execute("SELECT slot_name FROM pg_replication_slots").fetchall() == [("mine_1",)]
+            seen = dict(reader.execute("SELECT usename, query FROM pg_stat_activity WHERE usename <> 'reader'").fetchall())
+            assert seen == {"guest": "<insufficient privilege>", "plain": "<insufficient privilege>"}
+            assert ("plain", query) in guest.execute("SELECT usename, query FROM pg_stat_activity").fetchall()
+            reader.execute("SELECT pg_drop_replication_slot('mine_1')")
+
+
+def test_a_file_of_no_roles_has_none(server: Server, tmp_path: Path) -> None:
+    roles = tmp_path / "roles.toml"
+    roles.write_text("")
+    with Served(server.data_dir, tmp_path / "state", "--roles", str(roles)) as served:
+        assert _refused(served) == 'role "postgres" does not exist'
+
+
 @pytest.fixture
 def certificate(tmp_path: Path) -> tuple[Path, Path]:
     cert, key = tmp_path / "server.crt", tmp_path / "server.key"

@@ -57,7 +57,7 @@ class ClientSession:
         return await self.instance.in_thread(work, *arguments)
 
     def database(self) -> SourceDatabase:
-        database = self.instance.database(self.client.database, self.client.pid, self.slots, self.warn)
+        database = self.instance.database(self.client.database, self.client.pid, self.slots, self.warn, self.role.privileges)
         database.notice = partial(self.notice, NOTICE)
         return database
 

@@ -19,6 +19,7 @@ from tailrace.server.failed_logins import FailedLogins
 from tailrace.server.log import ServerLog
 from tailrace.server.settings import ServerSettings
 from tailrace.server.shared_windows import SharedWindows
+from tailrace.sql.privileges import Privileges
 from tailrace.sql.source_database import SourceDatabase
 from tailrace.storage.segment_files import open_segments
 from tailrace.storage.segments import Segments
@@ -53,10 +54,12 @@ class Instance:
         context = contextvars.copy_context()
         return await asyncio.get_running_loop().run_in_executor(self.threads, lambda: context.run(work, *arguments))
 
-    def database(self, name: str, pid: int, temporary: SessionSlots, warn: Callable[[str], None]) -> SourceDatabase:
-        """A database as the client of this number sees it."""
+    def database(
+        self, name: str, pid: int, temporary: SessionSlots, warn: Callable[[str], None], privileges: Privileges
+    ) -> SourceDatabase:  # fmt: skip
+        """A database as the client of this number, who has these privileges, sees it."""
         return SourceDatabase(
-            self.settings.source, name, self.settings.state, self.runner_for, warn, temporary, pid, self.activity
+            self.settings.source, name, self.settings.state, self.runner_for, warn, temporary, pid, self.activity, privileges
         )
 
     def activity(self) -> ServerActivity:

@@ -102,13 +102,19 @@ class ClientLink:
             while data := await self._reader.read(_READ):
                 self._connection.receive(data)
                 self._came.set()
-                while self._connection.has_message and self._connection.received > _AHEAD:
+                while self._has_enough:
                     self._taken.clear()
                     await self._taken.wait()
         except (OSError, ssl.SSLError):
             pass
         self._lose()
         self.wake()
+
+    @property
+    def _has_enough(self) -> bool:
+        """Whether nothing more is to be read before something is taken; what is no message, since it is too long, is refused then."""
+        received = self._connection.received
+        return received > LONGEST + _AHEAD or (received > _AHEAD and self._connection.has_message)
 
     def _lose(self) -> None:
         self.is_gone = True

@@ -92,6 +92,7 @@ def _show(name: str, session: ClientSession) -> Result:
 
 def _read_slot(name: str, session: ClientSession) -> Result:
     """Of physical slots, of which there are none."""
+    _check_slot(name, session)
     location = session.database().found
     if location is not None and name in {slot.name for slot in location.slots()}:
         raise UsageError("cannot use READ_REPLICATION_SLOT with a logical replication slot", sqlstate="0A000")
@@ -119,7 +120,7 @@ async def _create(command: grammar.CreateReplicationSlotCmd, session: ClientSess
     if not command.plugin:
         raise _not_here("CREATE_REPLICATION_SLOT … PHYSICAL")
     session.check_database_connection()
-    session.role.check_slot(command.slot)
+    session.role.privileges.check_slot(command.slot)
     database = session.database()
     wanted = CreateReplicationSlot(
         name=command.slot, source=str(session.instance.settings.source.absolute()), database=database.name,
@@ -198,8 +199,17 @@ def _no_failover() -> UsageError:
     )  # fmt: skip
 
 
+def _check_slot(name: str, session: ClientSession) -> None:
+    """Raise UsageError (42501) for one that the role may not use, by its name or its database."""
+    privileges, location = session.role.privileges, session.database().found
+    privileges.check_slot(name)
+    for slot in location.slots() if location is not None and privileges.databases is not None else ():
+        if slot.name == name:
+            privileges.check_database(slot.database)
+
+
 async def _alter(command: grammar.AlterReplicationSlotCmd, session: ClientSession) -> Result:
-    session.role.check_slot(command.slot)
+    await session.in_thread(_check_slot, command.slot, session)
     two_phase: bool | None = None
     for name, value in command.options:
         if name == "failover":
@@ -222,7 +232,7 @@ async def _alter(command: grammar.AlterReplicationSlotCmd, session: ClientSessio
 
 
 async def _drop(command: grammar.DropReplicationSlotCmd, session: ClientSession) -> Result:
-    session.role.check_slot(command.slot)
+    await session.in_thread(_check_slot, command.slot, session)
 
     def drop() -> None:
         if command.slot in session.slots:
@@ -245,13 +255,13 @@ async def _drop(command: grammar.DropReplicationSlotCmd, session: ClientSession)
 
 
 async def _start(command: grammar.StartReplicationCmd, session: ClientSession) -> Result:
+    await session.in_thread(_check_slot, command.slot, session)
     if not command.is_logical:
         location = session.database().found
         if location is not None and command.slot in {slot.name for slot in location.slots()}:
             raise UsageError("cannot use a logical replication slot for physical replication", sqlstate="55000")
         raise _not_here("START_REPLICATION … PHYSICAL")
     session.check_database_connection()
-    session.role.check_slot(command.slot)
     async with _acquired(command.slot, session) as acquired:
         plugin = await session.in_thread(_plugin, acquired, command, session)
         with shut_down(plugin):
@@ -307,5 +317,5 @@ def _plugin(acquired: Acquired, command: grammar.StartReplicationCmd, session: C
     except TailraceError as error:
         error.hint = "" if error.sqlstate == _NO_SUCH_FILE else error.hint
         raise
-    session.role.check_publications(plugin.wants.publication_names)
+    session.role.privileges.check_publications(plugin.wants.publication_names)
     return plugin

@@ -150,7 +150,7 @@ async def _exchange(link: ClientLink, exchange: ScramExchange) -> None:
 
 async def _admitted(link: ClientLink, instance: Instance, client: Client, role: Role, asked: Startup) -> ClientSession:
     """What a role is let into: a database that there is, and replication."""
-    if asked.is_walsender and not role.replication:
+    if asked.is_walsender and not role.privileges.replication:
         if supports(instance.major, WAL_SENDERS_EXPLAINED):
             raise UsageError(
                 "permission denied to start WAL sender", sqlstate="42501",
@@ -162,7 +162,7 @@ async def _admitted(link: ClientLink, instance: Instance, client: Client, role: 
     parameters = SessionParameters(instance.fixed_parameters(asked.user), instance.settings.wal_sender_timeout)
     session = ClientSession(instance, client, link, role, parameters, asked.is_walsender, asked.is_physical)
     if not asked.is_physical:
-        role.check_database(asked.database)
+        role.privileges.check_database(asked.database)
         await session.in_thread(session.database().check_exists)
     for name, value in asked.parameters:
         parameters.set(name, value, instance.major)

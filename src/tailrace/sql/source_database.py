@@ -24,6 +24,7 @@ from tailrace.replication.session_slots import SessionSlots
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.replication.waiting import finish
 from tailrace.slots.slot import Slot, check_name
+from tailrace.sql.privileges import UNRESTRICTED, Privileges
 from tailrace.storage.directory import DataDirectory
 from tailrace.storage.segment_files import open_segments
 from tailrace.storage.segments import Segments
@@ -50,6 +51,7 @@ class SourceDatabase:
     temporary: SessionSlots = field(default_factory=SessionSlots)
     pid: int = field(default_factory=os.getpid)
     activity_here: Callable[[], ServerActivity] | None = None
+    privileges: Privileges = UNRESTRICTED
     notice: Callable[[str], None] = lambda text: None
     _told_untracked: set[str] = field(default_factory=set)
 
@@ -91,14 +93,23 @@ class SourceDatabase:
         return replace(SlotLocation.open_or_create(self.state, self.system, warn=self.warn), pid=self.pid)
 
     def slot(self, name: str) -> Slot:
-        """Raises UsageError (42704) if there is none, whatever its name."""
+        """Raises UsageError (42704) if there is none, whatever its name; 42501 if it may not be used."""
+        self.privileges.check_replication(self.major)
+        self.privileges.check_slot(name)
         try:
             check_name(name)
         except UsageError:
             raise UsageError(f'replication slot "{name}" does not exist', sqlstate="42704") from None
         if self.found is None:
             raise UsageError(f'replication slot "{name}" does not exist', sqlstate="42704")
-        return self.location.slot(name)
+        slot = self.location.slot(name)
+        self.privileges.check_database(slot.database)
+        return slot
+
+    def slots(self) -> list[Slot]:
+        """Those that there are for who asks."""
+        found = self.found
+        return [each for each in found.slots() if self.privileges.sees_slot(each.name, each.database)] if found else []
 
     def acquired(self, slot: Slot) -> Acquired:
         """The slot, which may be one that this session has made for itself; to be released at the end of a `with` block."""
@@ -109,7 +120,8 @@ class SourceDatabase:
     def activity(self) -> ServerActivity:
         """Who is connected to the server of the state location."""
         if self.activity_here is not None:
-            return self.activity_here()
+            activity = self.activity_here()
+            return replace(activity, clients=tuple(map(self.privileges.seen, activity.clients)))
         return read_activity(self.state) or ServerActivity()
 
     @property

@@ -34,6 +34,7 @@ def changes(call: FunctionCall, arguments: list[Any], slots: StatementSlots, par
     with nullcontext(slots.acquire(name)) if call.function.moves else slots.database.acquired(slot) as acquired:
         plugin = plugin_of(acquired, options, parameters)
         with shut_down(plugin):
+            slots.database.privileges.check_publications(plugin.wants.publication_names)
             _check_form(call, plugin, slot)
             new = NewChanges(acquired, plugin, slots.database.warn, upto or None, most or 0)
             rows = list(new)

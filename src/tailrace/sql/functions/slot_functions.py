@@ -23,6 +23,7 @@ _NO_SUCH_FILE = "58P01"
 def create(call: FunctionCall, arguments: list[Any], slots: StatementSlots) -> Outcome:
     """pg_create_logical_replication_slot: where it begins is found now, and the slot made when the statement has its result."""
     name, plugin, temporary, two_phase, *rest = arguments
+    _check_new(name, slots)
     failover = bool(rest and rest[0])
     check_name(name)
     if failover and temporary:
@@ -60,6 +61,12 @@ def _no_hint_of_plugins() -> Iterator[None]:
         raise
 
 
+def _check_new(name: str, slots: StatementSlots) -> None:
+    """Raise UsageError (42501) where the role may not make a slot of this name."""
+    slots.database.privileges.check_replication(slots.database.major)
+    slots.database.privileges.check_slot(name)
+
+
 def drop(call: FunctionCall, arguments: list[Any], slots: StatementSlots) -> Outcome:
     """pg_drop_replication_slot."""
     (name,) = arguments
@@ -72,6 +79,7 @@ def drop(call: FunctionCall, arguments: list[Any], slots: StatementSlots) -> Out
 def copy(call: FunctionCall, arguments: list[Any], slots: StatementSlots) -> Outcome:
     """pg_copy_logical_replication_slot: the new one stands where the old one does; two_phase is not copied."""
     name, new, temporary, plugin = arguments
+    _check_new(new, slots)
     database = slots.database
     slot = database.slot(name)
     if slot.database != database.name:  # the server's would be one of this database

@@ -44,6 +44,8 @@ class StatementCalls:
             return Outcome(one_row(function, self._end_of_log()))
         if function.is_set:
             return changes(call, arguments, self.slots, self.parameters)
+        if function.name.startswith("pg_replication_origin_"):
+            self.slots.database.privileges.check_function(function.name)
         return _FUNCTIONS[function.name](call, arguments, self.slots)
 
     def _value(self, argument: object) -> object:

@@ -86,7 +86,7 @@ class Relations:
 
     def _slots(self) -> Iterator[list[Any]]:
         location = self.database.found
-        for each in location.slots() if location else ():
+        for each in self.database.slots():
             assert location is not None
             status, slot = self._status(each)
             pid = location.active_pid(slot.name)
@@ -114,8 +114,7 @@ class Relations:
 
     def _slot_statistics(self) -> Iterator[list[Any]]:
         """Nothing is ever spilled here; what was decoded is not counted."""
-        location = self.database.found
-        for slot in location.slots() if location else ():
+        for slot in self.database.slots():
             yield [slot.name, 0, 0, 0, None, None, None, None, None, None]
 
     def _origins(self) -> Iterator[list[Any]]:
