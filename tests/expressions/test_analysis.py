@@ -111,6 +111,28 @@ def test_a_running_server_says_the_same(major: int) -> None:
     _compare_live(major)
 
 
+@pytest.mark.postgres
+@pytest.mark.parametrize("major", [each if each == 18 else pytest.param(each, marks=pytest.mark.matrix) for each in MAJORS])
+def test_the_form_with_few_parentheses(major: int) -> None:
+    """pg_get_expr(…, true) of every filter that a server takes."""
+    taken = [
+        where for where, told in recorded()[str(major)]["answers"].items() if "prqual" in told and where not in REFUSED_BY_US
+    ]
+    wrong = {}
+    with Server(major) as server, server.connect() as connection:
+        prepare(connection)
+        ucs_basic = int(server.value("SELECT oid FROM pg_collation WHERE collname = 'ucs_basic'"))
+        session, relation = session_and_relation(major, columns(connection), ucs_basic)
+        for number, where in enumerate(taken):
+            connection.execute(f"CREATE PUBLICATION p{number} FOR TABLE {relation.name} WHERE ({where})".encode())
+        shown = connection.execute("SELECT prqual::text, pg_get_expr(prqual, prrelid, true) FROM pg_publication_rel ORDER BY oid")
+        for where, (prqual, text) in zip(taken, shown.fetchall(), strict=True):
+            found = deparse(read_node_tree(prqual), relation, session, pretty=True)
+            if found != text:
+                wrong[where] = found, text
+    assert wrong == {}
+
+
 TABLE = Relation(
     16400, "public", "t", "r", "p", "d", 0,
     tuple(Column(number, name, built_in_type(oid), -1, 4, 4, generated=generated) for number, name, oid, generated in (

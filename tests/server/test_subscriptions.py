@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,10 @@ from typing import Any
 import psycopg
 import pytest
 
+from support.builds import find_build
 from support.served import Served
 from support.servers import Server
+from support.slots import TAILRACE
 
 pytestmark = pytest.mark.postgres
 PAIRS = [
@@ -115,3 +118,32 @@ def test_what_a_copy_needs_is_refused_and_said(tmp_path: Path) -> None:
             for statement in ("DISABLE", "SET (slot_name = NONE)"):
                 there.execute(f"ALTER SUBSCRIPTION s {statement}".encode())
             there.execute(b"DROP SUBSCRIPTION s")
+
+
+def test_a_publication_that_is_defined_here(tmp_path: Path) -> None:
+    """The source knows nothing of it. psql shows it as the server shows one that says the same, and a subscriber gets its rows."""
+    statement = "FOR TABLE t WHERE (id < 5), TABLES IN SCHEMA shop WITH (publish = 'insert, delete')"
+    with Server(18) as source, Server(18, SOON) as subscriber:
+        for side in (source, subscriber):
+            side.say("CREATE SCHEMA shop", "CREATE TABLE t (id int PRIMARY KEY, v text, w int)", "CREATE TABLE shop.s (i int)")
+        words = [TAILRACE, "publication", "create", f"here {statement}", source.data_dir, "--database", source.dbname]
+        subprocess.run([*words, "--state", tmp_path / "state"], check=True, capture_output=True)
+        with Served(source.data_dir, tmp_path / "state") as served, subscriber.connect(autocommit=True) as there:
+            where = served.dsn()
+            there.execute(f"CREATE SUBSCRIPTION s CONNECTION '{where}' PUBLICATION here WITH (copy_data = false)".encode())
+            assert _listed(subscriber, "s") == [("shop.s", "r"), ("t", "r")]
+            source.say("INSERT INTO t VALUES (1, 'in', 1), (7, 'out', 7)", "INSERT INTO shop.s VALUES (2)")
+            _arrived(subscriber, {"t": [(1, "in", 1)], "shop.s": [(2,)]})
+            there.execute(b"DROP SUBSCRIPTION s")
+            shown = [_shown(served, command) for command in COMMANDS]
+            source.say(f"CREATE PUBLICATION here {statement}")
+            assert shown == [_shown(source, command) for command in COMMANDS]
+
+
+COMMANDS = (r"\dRp", r"\dRp+", r"\d t", r"\d shop.s")
+
+
+def _shown(side: Server | Served, command: str) -> str:
+    return subprocess.run(
+        [find_build(18).bin("psql"), "-X", side.dsn(), "-c", command], check=True, capture_output=True, text=True
+    ).stdout

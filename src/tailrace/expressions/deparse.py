@@ -245,7 +245,8 @@ def _null_test(deparser: Deparser, node: tree.NullTest) -> str:
 
 def _xml(deparser: Deparser, node: tree.XmlExpr) -> str:
     if node.op == 7:
-        return f"{deparser.text(node.args[0])} IS DOCUMENT"
+        said = deparser.text(node.args[0])
+        return f"{f'({said})' if deparser.pretty else said} IS DOCUMENT"  # it is a list to isSimpleNode, which knows no lists
     parts = [] if node.name is None else [f"NAME {deparser.quoted(node.name)}"]
     named = [
         f"{deparser.text(arg, implicit=True)} AS {deparser.quoted(name)}"

@@ -41,7 +41,7 @@ def _is_call(node: Any) -> bool:
 def _binds_stronger(node: tree.OpExpr, parent: tree.OpExpr, catalog: Catalog) -> bool:
     """(a - b) - c needs no parentheses, a - (b - c) does."""
     own, around = catalog.operators[node.oid].name, catalog.operators[parent.oid].name
-    if len(own) != 1 or len(around) != 1 or own not in _LOW + _HIGH or around not in _LOW + _HIGH:
+    if {len(node.args), len(parent.args)} != {2} or not {own, around} <= {*_LOW, *_HIGH}:
         return False
     if (own in _HIGH) != (around in _HIGH):
         return own in _HIGH
