@@ -16,13 +16,13 @@ from support.servers import Server
 
 pytestmark = pytest.mark.postgres
 DEBIAN = Path("/usr/bin/psql")
-MAJORS = [pytest.param(each, marks=[] if each == 18 else pytest.mark.matrix) for each in (18, 15, 16, 17)]
+MAJORS = [pytest.param(each, marks=[] if each == 18 else pytest.mark.matrix) for each in (18, 14, 15, 16, 17)]
 STORY = (
     "CREATE SCHEMA shop", "CREATE TYPE mood AS ENUM ('sad', 'ok')", "CREATE DOMAIN price AS numeric(10,2)", 'CREATE ROLE "Odd Role" LOGIN',
     "CREATE TABLE a (id serial PRIMARY KEY, v text NOT NULL DEFAULT 'x', n numeric(10,2), m mood, at timestamptz DEFAULT now(),"
     " c varchar(10) COLLATE \"C\", ar int[] DEFAULT '{1,2}', p price DEFAULT (1 + 2) * 3, gone int)", "ALTER TABLE a DROP COLUMN gone",
     "CREATE INDEX a_v ON a (v DESC, n NULLS FIRST) WHERE n > 3 AND (v <> 'x' OR n IS NULL)", "CREATE INDEX a_gin ON a USING gin (ar)",
-    "CREATE INDEX a_low ON a (lower(v) text_pattern_ops, (n * (2 + n)))", "CREATE UNIQUE INDEX a_n ON a (n) INCLUDE (m) NULLS NOT DISTINCT",
+    "CREATE INDEX a_low ON a (lower(v) text_pattern_ops, (n * (2 + n)))",
     "CREATE INDEX a_hash ON a USING hash (v)", "CREATE UNLOGGED TABLE unl (i int)", "CREATE SEQUENCE sq",
     "CREATE TABLE b (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, x int NOT NULL, y int GENERATED ALWAYS AS (x * 2) STORED)",
     "CREATE UNIQUE INDEX b_x ON b (x)", "ALTER TABLE b REPLICA IDENTITY USING INDEX b_x", "CREATE TABLE full_identity (i int)",
@@ -31,9 +31,13 @@ STORY = (
     "CREATE TABLE part (k int, w text) PARTITION BY RANGE (k)", "CREATE TABLE part1 PARTITION OF part FOR VALUES FROM (0) TO (10)",
     "CREATE TABLE part2 PARTITION OF part DEFAULT PARTITION BY LIST (w)", "CREATE TABLE part3 PARTITION OF part2 FOR VALUES IN ('a', NULL)",
     "CREATE TABLE parent (z int)", "CREATE TABLE child (zz int) INHERITS (parent)", "CREATE VIEW va AS SELECT id, v FROM a",
-    "CREATE MATERIALIZED VIEW ma AS SELECT id FROM a", "CREATE PUBLICATION pa FOR TABLE a (id, v, n), shop.items WHERE (id < 5 AND p > 2)",
+    "CREATE MATERIALIZED VIEW ma AS SELECT id FROM a",
     "CREATE PUBLICATION pall FOR ALL TABLES WITH (publish = 'insert')", "GRANT CONNECT ON DATABASE postgres TO \"Odd Role\"",
-    "CREATE PUBLICATION psch FOR TABLES IN SCHEMA shop WITH (publish_via_partition_root)",
+    "CREATE PUBLICATION pt FOR TABLE part, shop.items WITH (publish_via_partition_root)", "CREATE UNIQUE INDEX a_n ON a (n) INCLUDE (m)",
+)  # fmt: skip
+SINCE_15 = (
+    "CREATE PUBLICATION pa FOR TABLE a (id, v, n), shop.items WHERE (id < 5 AND p > 2)", "CREATE PUBLICATION psch FOR TABLES IN SCHEMA shop",
+    "CREATE UNIQUE INDEX a_nulls ON a (n) NULLS NOT DISTINCT",
 )  # fmt: skip
 ALIKE = (
     r"\l", r"\dt", r"\d", r"\di", r"\dn", r"\dt shop.*", r"\dRp", r"\dRp+", r"\dRs", r"\du", r"\d a", r"\d part1", r"\d va", r"\d a_low",
@@ -51,7 +55,7 @@ TOLD = re.compile(r"^NOTICE:  pg_\w+ is not tracked: no rows of it are known her
 @pytest.fixture(scope="module", params=MAJORS)
 def sides(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Served]]:
     with Server(request.param) as server:
-        server.say(*STORY)
+        server.say(*STORY, *(SINCE_15 if request.param >= 15 else ()))
         with Served(server.data_dir, tmp_path_factory.mktemp("psql") / "state") as served:
             yield server, served
 

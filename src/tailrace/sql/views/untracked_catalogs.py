@@ -39,6 +39,7 @@ _EMPTY = {
         substream:char:16- subtwophasestate:char:15- subdisableonerr:bool:15- subpasswordrequired:bool:16- subrunasowner:bool:16-
         subfailover:bool:17- subconninfo:text subslotname:name subsynccommit:text subpublications:text[] suborigin:text:16-""",
     "pg_subscription_rel": "srsubid:oid srrelid:oid srsubstate:char srsublsn:pg_lsn",
+    "pg_depend": "classid:oid objid:oid objsubid:int4 refclassid:oid refobjid:oid refobjsubid:int4 deptype:char",
     "pg_auth_members": """
         oid:oid:16- roleid:oid member:oid grantor:oid admin_option:bool inherit_option:bool:16- set_option:bool:16-""",
     "pg_db_role_setting": "setdatabase:oid setrole:oid setconfig:text[]",
@@ -47,7 +48,7 @@ _EMPTY = {
 }  # fmt: skip
 _REFUSED = frozenset(
     {
-        "pg_aggregate", "pg_amop", "pg_amproc", "pg_cast", "pg_conversion", "pg_default_acl", "pg_depend", "pg_event_trigger", "pg_extension",
+        "pg_aggregate", "pg_amop", "pg_amproc", "pg_cast", "pg_conversion", "pg_default_acl", "pg_event_trigger", "pg_extension",
         "pg_foreign_data_wrapper", "pg_foreign_server", "pg_foreign_table", "pg_init_privs", "pg_language", "pg_largeobject",
         "pg_largeobject_metadata", "pg_opclass", "pg_opfamily", "pg_parameter_acl", "pg_partitioned_table", "pg_rewrite", "pg_seclabel",
         "pg_sequence", "pg_shdepend", "pg_shdescription", "pg_shseclabel", "pg_statistic", "pg_statistic_ext_data",
