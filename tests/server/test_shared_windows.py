@@ -21,7 +21,7 @@ from tailrace.server import shared_windows
 from tailrace.server.shared_windows import Frame, SharedWindow, SharedWindows
 from tailrace.wire.stream import XLogData
 
-ROWS = 20_000
+ROWS = 6_000
 
 
 async def _in_thread(work: Callable[..., Any], *arguments: Any) -> Any:
@@ -92,7 +92,7 @@ def test_the_oldest_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.postgres
-@pytest.mark.parametrize("plugin", ["test_decoding", "pgoutput"])
+@pytest.mark.parametrize("plugin", ["pgoutput", pytest.param("test_decoding", marks=pytest.mark.marathon)])
 def test_each_is_sent_what_it_would_be_sent_alone(plugin: str, tmp_path: Path) -> None:
     options = " (proto_version '2', publication_names 'p', messages 'on', streaming 'on')" if plugin == "pgoutput" else ""
     with Server(18) as server, Served(server.data_dir, tmp_path / "state") as served:

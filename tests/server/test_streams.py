@@ -32,7 +32,7 @@ MAJORS = [pytest.param(each, marks=[] if each == 18 else pytest.mark.matrix) for
 INSERTS_ONLY = {"ddl", "replica_identity", "rewrite", "rewrite_under_ddl"}
 FORGOTTEN_SINCE = {"prepared"}
 """What ended in a rollback of what was prepared, the server no longer decodes once it knows."""
-QUICK = ("origin", "prepared", "names")
+QUICK = ("prepared",)
 STORIES = [pytest.param(each, id=each) for each in (*QUICK, *(each for each in stories(15) if each not in QUICK))]
 
 
@@ -48,7 +48,7 @@ def _cluster(clusters: dict[int, Path], major: int, home: Path) -> Path:
 
 
 @pytest.mark.parametrize("major", MAJORS)
-@pytest.mark.parametrize("story", some_of(STORIES, len(QUICK)))
+@pytest.mark.parametrize("story", some_of(STORIES, 22))
 def test_a_story(
     story: str, major: int, clusters: dict[int, Path], tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:  # fmt: skip

@@ -33,10 +33,26 @@ def server() -> Iterator[Server]:
         yield server
 
 
-@pytest.fixture
-def served(server: Server, tmp_path: Path) -> Iterator[Served]:
-    with Served(server.data_dir, tmp_path / "state") as served:
+@pytest.fixture(scope="module")
+def running(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with Served(server.data_dir, tmp_path_factory.mktemp("served") / "state") as served:
         yield served
+
+
+@pytest.fixture
+def served(running: Served) -> Iterator[Served]:
+    """It has no slots, and nobody is connected."""
+    yield running
+    _until(lambda: _streaming(running) == 0)
+    with running.connect() as client:
+        for name in _names(running):
+            client.execute("SELECT pg_drop_replication_slot(%s)", [name])
+
+
+def _streaming(served: Served) -> int:
+    with served.connect() as client:
+        row = client.execute("SELECT count(*) FROM pg_stat_replication").fetchone()
+    return int(row[0]) if row else 0
 
 
 def _slot(served: Served, name: str, plugin: str = "test_decoding") -> None:
@@ -184,9 +200,9 @@ def test_what_it_may_be_sent(served: Served, sent: bytes, answers: list[str]) ->
     _until(lambda: not _column(served, "s", "active"))
 
 
-def test_one_at_a_time_has_a_slot(server: Server, served: Served, tmp_path: Path) -> None:
+def test_one_at_a_time_has_a_slot(server: Server, served: Served) -> None:
     _slot(served, "s")
-    state = ("--state", str(tmp_path / "state"))
+    state = ("--state", str(served.state))
     with RawStream(served, "s") as stream:
         [key] = [each for each in stream.client.greeting if isinstance(each, m.BackendKeyData)]
         message = f'replication slot "s" is active for PID {key.pid}'

@@ -29,7 +29,7 @@ class Served:
     """It listens on 127.0.0.1, at a port that was free. `options` go to the command."""
 
     def __init__(self, source: Path, state: Path, *options: str, dbname: str = "postgres", user: str = "postgres") -> None:
-        self.dbname, self.user = dbname, user
+        self.dbname, self.user, self.state = dbname, user, state
         self.port = _free_port()
         self.log = Path(tempfile.mkstemp(prefix="tailrace-served-", suffix=".log")[1])
         self._words = [TAILRACE, "serve", str(source), "--state", str(state), "--port", str(self.port), *options]
