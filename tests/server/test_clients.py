@@ -15,6 +15,7 @@ import psycopg
 import pytest
 
 from support.builds import find_build
+from support.fetched_programs import made, needed, run
 from support.served import Served
 from support.servers import Server
 
@@ -226,14 +227,32 @@ def test_other_drivers(tmp_path: Path) -> None:
     with Server(18) as server, Served(server.data_dir, tmp_path / "state") as served:
         server.say("CREATE TABLE data (id serial PRIMARY KEY, data text)", "CREATE PUBLICATION p FOR ALL TABLES")
 
-        def run(code: str, *words: str) -> str:
+        def driven(code: str, *words: str) -> str:
             path = {"PYTHONPATH": str(folder), "PATH": "/usr/bin:/bin"}
             return subprocess.run(
                 [sys.executable, "-c", code, *words], env=path, capture_output=True, text=True, check=True, timeout=60
             ).stdout
 
-        assert run(OF_ASYNCPG, str(served.port)) == "s False True 1 0\n"
-        told = run(OF_PSYCOPG2, served.dsn(), server.dsn()).splitlines()
+        assert driven(OF_ASYNCPG, str(served.port)) == "s False True 1 0\n"
+        told = driven(OF_PSYCOPG2, served.dsn(), server.dsn()).splitlines()
         assert told[:2] == ["postgres", "warned"]
         assert told[2].startswith("BEGIN ")
         assert told[3] == "table public.data: INSERT: id[integer]:1 data[text]:'two'"
+
+
+@pytest.mark.matrix
+def test_pglogrepl_streams(tmp_path: Path) -> None:
+    sources = Path(__file__).parents[1] / "parsers" / "go_client"
+    home = made(sources, lambda folder: run(folder, needed("go", "a client of jackc/pglogrepl"), "build", "-o", "client", "."))
+    with Server(18) as server, Served(server.data_dir, tmp_path / "state") as served:
+        server.say("CREATE TABLE data (id serial PRIMARY KEY, data text)", "CREATE PUBLICATION p FOR ALL TABLES")
+        dsn = f"postgres://postgres@127.0.0.1:{served.port}/postgres?replication=database&sslmode=disable"
+        with subprocess.Popen([home / "client", dsn, "2"], stdout=subprocess.PIPE, text=True) as client:
+            assert client.stdout is not None
+            for line in client.stdout:
+                if line == "started\n":
+                    break
+            server.say("INSERT INTO data(data) VALUES ('one')", "UPDATE data SET data = 'two'")
+            told, _ = client.communicate(timeout=60)
+        assert told.split() == "Begin Relation Insert Commit Begin Update Commit done".split()
+        assert client.returncode == 0
