@@ -19,6 +19,7 @@ DEBIAN = Path("/usr/bin/psql")
 MAJORS = [pytest.param(each, marks=[] if each == 18 else pytest.mark.matrix) for each in (18, 14, 15, 16, 17)]
 STORY = (
     "CREATE SCHEMA shop", "CREATE TYPE mood AS ENUM ('sad', 'ok')", "CREATE DOMAIN price AS numeric(10,2)", 'CREATE ROLE "Odd Role" LOGIN',
+    "CREATE ROLE ending REPLICATION CONNECTION LIMIT 3 VALID UNTIL '2030-01-01 12:00+00'", "CREATE ROLE endless SUPERUSER VALID UNTIL 'infinity'",
     "CREATE TABLE a (id serial PRIMARY KEY, v text NOT NULL DEFAULT 'x', n numeric(10,2), m mood, at timestamptz DEFAULT now(),"
     " c varchar(10) COLLATE \"C\", ar int[] DEFAULT '{1,2}', p price DEFAULT (1 + 2) * 3, gone int)", "ALTER TABLE a DROP COLUMN gone",
     "CREATE INDEX a_v ON a (v DESC, n NULLS FIRST) WHERE n > 3 AND (v <> 'x' OR n IS NULL)", "CREATE INDEX a_gin ON a USING gin (ar)",

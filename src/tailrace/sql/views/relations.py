@@ -23,6 +23,7 @@ from tailrace.sql.parameters import Parameters
 from tailrace.sql.query.engine_function import EngineFunction
 from tailrace.sql.query.system_functions import PREFIX, rows_type
 from tailrace.sql.source_database import SourceDatabase
+from tailrace.sql.sql_types import ARROW
 from tailrace.sql.views.catalog_objects import CatalogObjects
 from tailrace.sql.views.catalog_values import catalog_array
 from tailrace.sql.views.untracked_catalogs import UNREAD, built_in_rows, is_taken_for_empty, untracked_columns
@@ -71,13 +72,15 @@ class Relations:
             "pg_replication_slots": self._slots, "pg_stat_replication_slots": self._slot_statistics,
             "pg_replication_origin_status": self._origins, "pg_stat_replication": self._senders,
             "pg_stat_activity": self._clients, "tailrace_synchronous_lsn": self._synchronous,
-            "pg_publication": self._publications, "pg_publication_tables": self._publication_tables, "pg_roles": self._roles,
+            "pg_publication": self._publications, "pg_publication_tables": self._publication_tables,
             "pg_publication_rel": self._published_relations, "pg_publication_namespace": self._published_schemas,
         }  # fmt: skip
         if name in special:
             return table_of(columns, list(special[name]()))
         if name in tracked_columns(self.database.major):
             return self._catalog(name, columns)
+        if name == "pg_roles":
+            return self._roles(columns)
         if is_taken_for_empty(name):
             self.database.tell_untracked(name)
         return table_of(columns, list(built_in_rows(name)))
@@ -222,11 +225,11 @@ class Relations:
 
     # -- catalogs --------------------------------------------------------------------------------------------------------------------
 
-    def _roles(self) -> Iterator[list[Any]]:
+    def _roles(self, columns: Columns) -> pa.Table:
         """Which parameters are set for a role nobody tracks, and passwords are not for clients."""
-        roles = self._stored("pg_authid").to_pylist()
-        columns = [name for name, _ in views_of(self.database.major)["pg_roles"]]
-        return ([(role | {"rolpassword": "********", "rolconfig": None})[name] for name in columns] for role in roles)
+        stored = self._stored("pg_authid")
+        shown = {"rolpassword": pa.array(["********"] * len(stored)), "rolconfig": pa.nulls(len(stored), ARROW["text[]"])}
+        return pa.table({column: shown[column] if column in shown else stored[column] for column, _ in columns})
 
     def _stored(self, name: str) -> pa.Table:
         return self._catalog(name, catalog_columns(name, self.database.major))
