@@ -7,6 +7,7 @@ import pwd
 import signal
 import socket
 import ssl
+import struct
 import subprocess
 import time
 from base64 import b64encode
@@ -194,6 +195,34 @@ def test_encrypted(server: Server, certificate: tuple[Path, Path], tmp_path: Pat
         context.maximum_version = ssl.TLSVersion.TLSv1_2
         with RawClient(served.port, tls=context, **WHO) as old:
             assert isinstance(old.greeting[-1], m.ReadyForQuery)
+
+
+def test_a_key_that_others_can_read(server: Server, certificate: tuple[Path, Path], tmp_path: Path) -> None:
+    cert, key = certificate
+    words = [TAILRACE, "serve", str(server.data_dir), "--state", str(tmp_path / "state"), "--check"]
+    words += ["--ssl-cert-file", str(cert), "--ssl-key-file", str(key)]
+    key.chmod(0o644)
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    assert f'private key file "{key}" has group or world access' in done.stderr
+    key.chmod(0o600)
+    subprocess.run(
+        ["openssl", "rsa", "-aes128", "-passout", "pass:secret", "-in", key, "-out", key], check=True, capture_output=True
+    )
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60, stdin=subprocess.DEVNULL)
+    assert f'could not load server certificate file "{cert}"' in done.stderr
+
+
+def test_who_goes_amid_the_handshake(server: Server, certificate: tuple[Path, Path], tmp_path: Path) -> None:
+    """It is nobody's error, and takes one line of the log."""
+    cert, key = certificate
+    with Served(server.data_dir, tmp_path / "state", "--ssl-cert-file", str(cert), "--ssl-key-file", str(key)) as served:
+        for sent in (b"", b"\0\0\0\x08\x04\xd2\x16\x2f"):
+            with socket.create_connection(("127.0.0.1", served.port)) as gone:
+                gone.sendall(sent)
+                assert not sent or gone.recv(1) == b"S"
+                gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        _until(lambda: "could not accept SSL connection" in served.said())
+        assert "Traceback" not in served.said()
 
 
 def test_by_a_unix_socket(server: Server, tmp_path: Path) -> None:

@@ -31,9 +31,9 @@ class AccessFiles:
     def read_into(self, settings: ServerSettings) -> ServerSettings:
         """The settings with what the files say. Raises UsageError for one that is damaged."""
         if self.hba is not None:
-            settings = replace(settings, rules=parse_rules(self.hba.read_text(), str(self.hba)))
+            settings = replace(settings, rules=parse_rules(self.hba.read_text("utf-8", "surrogateescape"), str(self.hba)))
         if self.roles is not None:
-            settings = replace(settings, roles=parse_roles(self.roles.read_text(), str(self.roles)))
+            settings = replace(settings, roles=parse_roles(self.roles.read_text("utf-8", "surrogateescape"), str(self.roles)))
         return settings
 
 

@@ -7,7 +7,7 @@ In: the file's text. Out: rules, of which the first that fits a client decides.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
@@ -99,7 +99,7 @@ class Rule:
 def _is_named(word: Word, name: str) -> bool:
     if word.is_keyword("all"):
         return True
-    if not word.is_quoted and word.text.startswith("/"):
+    if word.text.startswith("/"):
         return re.search(word.text[1:], name) is not None
     return word.text == name
 
@@ -116,51 +116,57 @@ def rule_for(rules: tuple[Rule, ...], arrival: Arrival) -> Rule:
 
 # -- the file --------------------------------------------------------------------------------------------------------------
 
-_TOKEN = re.compile(r'"(?P<quoted>[^"]*)"|(?P<comma>,)|(?P<comment>#.*)|(?P<plain>[^\s,"#]+)|(?P<space>\s+)')
+_TOKEN = re.compile(r'[ \t\r,]*(?P<token>(?:[^ \t\r,"#]|"(?:[^"]|"")*"?)+)(?P<comma>,?)')
+"""What a quote begins goes on to the next, or to the end of the line; a doubled one stands for itself."""
+_QUOTED = re.compile(r'"((?:[^"]|"")*)"?')
 _KINDS = ("local", "host", "hostssl", "hostnossl", "hostgssenc", "hostnogssenc")
 _LOOPBACK: Mapping[str, tuple[Network, ...] | None] = {
     "all": None,
     "samehost": (ip_network("127.0.0.0/8"), ip_network("::1/128")),
 }
-_WITH_MASK = 6
 
 
 def parse_rules(text: str, name: str = "pg_hba.conf") -> tuple[Rule, ...]:
     """All lines. Raises UsageError (F0000) for one that is none, with its number."""
     rules = []
-    for number, line in enumerate(text.replace("\\\n", "  ").splitlines(), 1):
-        fields = _fields(line)
-        if fields:
-            try:
+    for number, line in _lines(text):
+        try:
+            if fields := _fields(line):
                 rules.append(_rule(fields, number))
-            except ValueError as error:
-                raise UsageError(str(error), context=f'line {number} of configuration file "{name}"', sqlstate="F0000") from None
+        except ValueError as error:
+            raise UsageError(str(error), context=f'line {number} of configuration file "{name}"', sqlstate="F0000") from None
     return tuple(rules)
 
 
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    """With the number of each; a backslash at its end joins the next to it."""
+    joined = ""
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.endswith("\\"):
+            joined += line[:-1]
+        else:
+            yield number, joined + line
+            joined = ""
+    yield 0, joined
+
+
 def _fields(line: str) -> list[tuple[Word, ...]]:
-    """Lists of words, parted by space; a comma joins."""
+    """Lists of words, parted by space; a comma behind a word has the next one join it (`next_token`, `next_field_expand`)."""
     fields: list[list[Word]] = []
     joins, at = False, 0
-    while at < len(line):
-        match = _TOKEN.match(line, at)
-        if match is None:  # a quote that does not end
-            return [(Word(line[at:]),)]
-        at = match.end()
-        if match.lastgroup == "comma":
-            joins = True
-        elif match.lastgroup in ("quoted", "plain"):
-            word = Word(match[match.lastgroup], match.lastgroup == "quoted")
-            if joins and fields:
-                fields[-1].append(word)
-            else:
-                fields.append([word])
-            joins = False
+    while match := _TOKEN.match(line, at):
+        at, token = match.end(), match["token"]
+        word = Word(_QUOTED.sub(lambda quoted: quoted[1].replace('""', '"'), token), token.startswith('"'))
+        if joins:
+            fields[-1].append(word)
+        else:
+            fields.append([word])
+        joins = bool(match["comma"])
     return [tuple(field) for field in fields]
 
 
 def _rule(fields: list[tuple[Word, ...]], number: int) -> Rule:
-    kind = fields[0][0].text
+    kind = _one(fields[0], "connection type")
     if kind not in _KINDS:
         raise ValueError(f'invalid connection type "{kind}"')
     if kind.startswith("hostgss"):
@@ -169,6 +175,8 @@ def _rule(fields: list[tuple[Word, ...]], number: int) -> Rule:
         raise ValueError(
             "end-of-line before role specification" if len(fields) == 2 else "end-of-line before database specification"
         )
+    for word in (*fields[1], *fields[2]):
+        _check_word(word)
     rest = fields[3:]
     networks: tuple[Network, ...] | None = None
     if kind != "local":
@@ -177,10 +185,11 @@ def _rule(fields: list[tuple[Word, ...]], number: int) -> Rule:
         networks, rest = _networks(rest)
     if not rest:
         raise ValueError("end-of-line before authentication method")
+    name = _one(rest[0], "authentication type")
     try:
-        method = Method(rest[0][0].text)
+        method = Method(name)
     except ValueError:
-        raise ValueError(f'invalid authentication method "{rest[0][0].text}"') from None
+        raise ValueError(f'invalid authentication method "{name}"') from None
     if method is Method.PEER and kind != "local":
         raise ValueError("peer authentication is only supported on local sockets")
     if len(rest) > 1:
@@ -188,15 +197,34 @@ def _rule(fields: list[tuple[Word, ...]], number: int) -> Rule:
     return Rule("host" if kind == "hostnogssenc" else kind, fields[1], fields[2], networks, method, number)
 
 
+def _one(field: tuple[Word, ...], what: str) -> str:
+    if len(field) > 1:
+        raise ValueError(f"multiple values specified for {what}")
+    return field[0].text
+
+
+def _check_word(word: Word) -> None:
+    """Raise ValueError for what would never fit, or ends who asks: a rule that rejects would be passed over."""
+    if word.text.startswith("/"):
+        try:
+            re.compile(word.text[1:])
+        except re.error as error:
+            raise ValueError(f'invalid regular expression "{word.text[1:]}": {error}') from None
+    elif not word.is_quoted and word.text[0] in "+@":
+        raise ValueError(f'"{word.text}" is not supported here: there are no groups of roles, and names stand in this file')
+
+
 def _networks(rest: list[tuple[Word, ...]]) -> tuple[tuple[Network, ...] | None, list[tuple[Word, ...]]]:
     """An address, with its mask behind a slash or by itself."""
-    text = rest[0][0].text
+    text = _one(rest[0], "host address")
     if text in _LOOPBACK:
         return _LOOPBACK[text], rest[1:]
     try:
         if "/" not in text:
-            mask = rest[1][0].text if len(rest) > 1 else ""
+            mask = _one(rest[1], "netmask") if len(rest) > 1 else ""
             return (ip_network(f"{ip_address(text)}/{mask}"),), rest[2:]
+        if not text.rpartition("/")[2].isdecimal():
+            raise ValueError
         return (ip_network(text, strict=False),), rest[1:]
     except ValueError:
         raise ValueError(f'invalid IP address "{text}": names of hosts are not looked up') from None

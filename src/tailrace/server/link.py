@@ -15,8 +15,10 @@ from contextlib import suppress
 from ipaddress import ip_address
 from typing import Any
 
+from tailrace.errors import PeerError
 from tailrace.server.host_based_access import Address
 from tailrace.wire.connection import Connection
+from tailrace.wire.fields import VIOLATION
 from tailrace.wire.formats import Side
 
 LONGEST = 1 << 20
@@ -62,7 +64,7 @@ class ClientLink:
     async def receive(self) -> Any:
         """The next message, None if the client has gone. For as long as nobody has called `read_ahead`."""
         while (message := self._connection.next_message()) is None:
-            data = await self._reader.read(_READ)
+            data = await self._bytes()
             if not data:
                 self._lose()
                 return None
@@ -70,11 +72,15 @@ class ClientLink:
         return message
 
     async def answer_encryption(self, context: ssl.SSLContext | None) -> None:
-        """Encrypt from here on, or say that this is not to be had."""
+        """Encrypt from here on, or say that this is not to be had. Raises PeerError for a client that does not go on as it has to."""
         self._writer.write(b"N" if context is None else b"S")
         await self._writer.drain()
         if context is not None:
-            await self._writer.start_tls(context)
+            try:
+                await self._writer.start_tls(context)
+            except OSError as error:
+                why = getattr(error, "reason", None) or error.strerror or "the client has gone"
+                raise PeerError(f"could not accept SSL connection: {why}", sqlstate=VIOLATION) from None
         self._connection.encryption_answered()
 
     # -- afterwards ------------------------------------------------------------------------------------------------------------
@@ -98,17 +104,21 @@ class ClientLink:
         self._came.set()
 
     async def _read(self) -> None:
-        try:
-            while data := await self._reader.read(_READ):
-                self._connection.receive(data)
-                self._came.set()
-                while self._has_enough:
-                    self._taken.clear()
-                    await self._taken.wait()
-        except (OSError, ssl.SSLError):
-            pass
+        while data := await self._bytes():
+            self._connection.receive(data)
+            self._came.set()
+            while self._has_enough:
+                self._taken.clear()
+                await self._taken.wait()
         self._lose()
         self.wake()
+
+    async def _bytes(self) -> bytes:
+        """What has come, nothing once the client has gone."""
+        try:
+            return await self._reader.read(_READ)
+        except OSError:
+            return b""
 
     @property
     def _has_enough(self) -> bool:

@@ -144,10 +144,23 @@ def tls_context(files: TlsFiles | None) -> ssl.SSLContext | None:
     for file, what in ((files.certificate, "server certificate file"), (files.key, "private key file")):
         if not file.is_file():
             raise UsageError(f'could not load {what} "{file}": No such file or directory', sqlstate="F0000")
+    _check_rights(files.key)
     try:
-        context.load_cert_chain(files.certificate, files.key)
-    except ssl.SSLError as error:
-        raise UsageError(
-            f'could not load server certificate file "{files.certificate}": {error.reason}', sqlstate="F0000"
-        ) from None
+        context.load_cert_chain(files.certificate, files.key, lambda: "")  # nobody is there who could be asked for a passphrase
+    except (OSError, ValueError) as error:
+        why = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
+        raise UsageError(f'could not load server certificate file "{files.certificate}": {why}', sqlstate="F0000") from None
     return context
+
+
+def _check_rights(key: Path) -> None:
+    """Raise UsageError (F0000) for a private key that others can read (`check_ssl_key_file_permissions`)."""
+    found = key.stat()
+    if found.st_uid not in (0, os.geteuid()):
+        raise UsageError(f'private key file "{key}" must be owned by the database user or root', sqlstate="F0000")
+    if found.st_mode & (0o037 if found.st_uid == 0 else 0o077):
+        raise UsageError(
+            f'private key file "{key}" has group or world access', sqlstate="F0000",
+            detail="File must have permissions u=rw (0600) or less if owned by the database user, or permissions u=rw,g=r (0640) or less "
+            "if owned by root.",
+        )  # fmt: skip
