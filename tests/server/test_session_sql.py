@@ -45,7 +45,24 @@ QUERIES = (
     "SELECT c.relname, i.indkey[0] FROM pg_index i JOIN pg_class c ON c.oid = indrelid AND relname = 'a'",
     "SELECT a.attname, a.attnum = ANY(i.indkey) FROM pg_attribute a LEFT JOIN pg_index i ON"
     " i.indexrelid = pg_get_replica_identity_index('a'::regclass) WHERE a.attrelid = 'a'::regclass AND attnum > 0 ORDER BY a.attnum",
+    "SELECT relname FROM pg_class WHERE relname = ANY('{a,part}') ORDER BY 1", "SELECT 'int[]'::regtype, '_int4'::regtype, 'varchar(10)'::regtype",
+    "SELECT '-'::regclass, 0::regtype", "SELECT ''::regclass", "SELECT array_to_string(ARRAY['a', NULL, 'b'], ','), array_length(ARRAY[1, 2], 1)",
+    "SELECT reltype::regtype, relnamespace::regnamespace, relowner::regrole FROM pg_class WHERE relname = 'a'",
+    "SELECT relnamespace::regnamespace::text || '.' || relname, oid::regclass || '' FROM pg_class WHERE relname = 'items'",
+    "SELECT c.relname, s FROM pg_class c, generate_series(1, c.relnatts::int) s WHERE relname = 'items' ORDER BY 2",
+    "SELECT pg_get_indexdef('a_pkey'::regclass), pg_get_indexdef('a_pkey'::regclass, 1, true), pg_get_indexdef(0)",
+    "SELECT format_type(23, NULL), format_type(0, 1), format_type(999999, -1), format_type(1043, 14), format_type(1231, 655366)",
+    "SELECT pg_get_userbyid(10), pg_get_userbyid(99), pg_table_is_visible(0), pg_table_is_visible('shop.items'::regclass)",
+    "SELECT ARRAY(SELECT relname FROM pg_class WHERE relname IN ('a', 'part') ORDER BY 1)", "SELECT coalesce(to_regclass('none'), 'a'::regclass)",
+    "SELECT polname FROM pg_policy WHERE polroles = '{0}' OR 10 = ANY(polroles)",
+    "SELECT relname FROM pg_class WHERE relname OPERATOR(pg_catalog.=) 'a'",
+    "SELECT relname COLLATE pg_catalog.default FROM pg_class WHERE relname = 'a' ORDER BY 1", "SELECT 1 WHERE 'a'::regclass IN ('a'::regclass)",
     "SELECT DISTINCT t.schemaname, t.tablename FROM pg_catalog.pg_publication_tables t WHERE t.pubname IN ('pa', 'none') ORDER BY 1, 2",
+)  # fmt: skip
+REFUSED = (
+    b"SELECT txid_current()", b"SELECT * FROM pg_sequence", b"CREATE TABLE t (i int)", b"SELECT 'a' COLLATE \"C\"", b"SELECT ARRAY['a'::regclass]",
+    b"SELECT indkey::int2[] FROM pg_index", b"SELECT * FROM generate_series('2020-01-01'::date, '2020-01-02'::date, '1 day')",
+    b"SELECT (ARRAY[1])[1]", b"SELECT pg_size_pretty(5::bigint)", b"SELECT indkey[0:1] FROM pg_index", b"SELECT * FROM pg_partition_tree()",
 )  # fmt: skip
 SINCE_16 = (
     "SELECT (pg_get_publication_tables(VARIADIC array_agg(pubname::text))).* FROM pg_publication WHERE pubname IN ('pa') ORDER BY 2",

@@ -104,7 +104,7 @@ def peeked(name: str, database: SourceDatabase, arguments: tuple[Any, ...], name
 
 def spark_table(table: pa.Table) -> pa.Table:
     """With the types that Spark has: it knows no unsigned numbers."""
-    wide = {pa.uint64(): pa.int64(), pa.uint32(): pa.int64()}
+    wide = {pa.uint64(): pa.int64(), pa.uint32(): pa.int64(), pa.list_(pa.uint32()): pa.list_(pa.int64())}
     schema = pa.schema([(field.name, wide.get(field.type, field.type)) for field in table.schema])
     return table.cast(schema)
 

@@ -44,6 +44,7 @@ _AS_THE_SERVER_SAYS = (
     (re.compile("invalid input syntax for type json"), "invalid input syntax for type json", "22P02"),
     (re.compile("unsupported Unicode escape sequence"), "unsupported Unicode escape sequence", "22P05"),
     (re.compile('UsageError: (?P<text>relation ".*" does not exist)'), "{text}", "42P01"),
+    (re.compile("UsageError: (?P<text>invalid name syntax)"), "{text}", "42602"),
     (re.compile('UsageError: (?P<text>(publication|type) ".*" does not exist)'), "{text}", "42704"),
     (re.compile("negative substring length not allowed"), "negative substring length not allowed", "22011"),
     (re.compile(rf"Overflow in \w+ of {_TYPE} "), "{type} out of range", "22003"),

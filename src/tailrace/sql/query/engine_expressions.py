@@ -20,7 +20,7 @@ from tailrace.sql.query.json_fields import ARROWS, taken
 from tailrace.sql.query.like_and_regex import like, matched
 from tailrace.sql.query.lsn_expressions import LSN, arithmetic, as_lsn, text_of
 from tailrace.sql.query.scales import check_scales
-from tailrace.sql.query.system_functions import REG_KINDS, array_literal, element_of, reg_text, values_of
+from tailrace.sql.query.system_functions import REG_KINDS, array_literal, element_of, reg_text, values_of, without_bounds
 
 Before = Callable[[ParseState, Any], Node | None]
 """What `ExpressionTypes.analyse` asks of nodes that are the query's."""
@@ -123,8 +123,9 @@ class EngineExpressions:
 
     def _function(self, node: Any, before: Before) -> Any:
         check_function(node)
-        kinds = [self.types.kind(each) for each in node.args or ()]
-        node.args = tuple(self._engine(each, before) for each in node.args or ()) or None
+        arguments = [without_bounds(each, self.types.kind) for each in node.args or ()]
+        kinds = [self.types.kind(each) for each in arguments]
+        node.args = tuple(self._engine(each, before) for each in arguments) or None
         node.agg_filter = self.translated(node.agg_filter, "FILTER", before)
         for item in node.agg_order or ():
             item.node = self.translated(item.node, SELECT, before)

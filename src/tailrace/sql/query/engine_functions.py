@@ -30,10 +30,8 @@ _AS_WRITTEN = frozenset({*_TEXTS, "char", "bool", "oid", "xid", LSN, *_INTEGERS}
 def cast(node: Any, kind: str) -> Any:
     """A cast of what has this type. Raises UsageError for one that is not computed here."""
     name = node.typeName.names[-1].sval
-    if node.typeName.arrayBounds:
-        if kind != "int2vector":
-            raise refused(f"a cast to {name}[]", node.location)
-        return node.arg
+    if node.typeName.arrayBounds:  # but where `without_bounds` takes it away
+        raise refused(f"a cast to {name}[]", node.location)
     if name in REG_KINDS:
         return reg_value(node, name, kind)
     if kind in REG_KINDS and CASTS[name] == "text":

@@ -6,7 +6,7 @@ In: nodes whose arguments have been translated, and the types of these. Out: the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pglast import enums
@@ -14,6 +14,7 @@ from pglast import enums
 from tailrace.sql.grammar import ast, name_of
 from tailrace.sql.query.allowed import SETS, SYSTEM_FUNCTIONS, refused
 from tailrace.sql.query.lsn_expressions import called
+from tailrace.sql.sql_types import read_array
 from tailrace.types import oids
 from tailrace.types.format_type import VECTORS
 from tailrace.types.oid_aliases import OID_ALIASES
@@ -39,9 +40,7 @@ _NOT_KNOWN = frozenset(
 _OF_NULL = frozenset({"pg_size_pretty"})
 _ARRAYS = frozenset({"array_length", "array_upper", "array_to_string"})
 assert _DEFAULTS.keys() | _NOT_KNOWN | _OF_NULL | _ARRAYS == SYSTEM_FUNCTIONS
-VECTOR_KINDS = ("int2vector", "oidvector")
-_VECTORS = (*VECTOR_KINDS, "_int2")
-"""int2[] is only ever made of an int2vector."""
+_VECTORS = ("int2vector", "oidvector")
 REG_KINDS = {
     "regclass": oids.REGCLASS, "regtype": oids.REGTYPE, "regnamespace": oids.REGNAMESPACE, "regrole": oids.REGROLE, "regproc": oids.REGPROC,
     "regcollation": oids.REGCOLLATION,
@@ -100,8 +99,17 @@ def element_of(array: Any, index: Any, kind: str) -> Any:
     return called(f"{PREFIX}vector_element", array, index)
 
 
+def without_bounds(node: Any, kind_of: Callable[[Any], str]) -> Any:
+    """An int2vector that is cast to int2[], as an argument of array_upper(), as it is: its bounds stay."""
+    is_vector = isinstance(node, ast.TypeCast) and node.typeName.arrayBounds and kind_of(node.arg) == "int2vector"
+    return node.arg if is_vector else node
+
+
 def values_of(array: Any, kind: str) -> Any:
     """What stands behind ANY and ALL."""
+    if kind == "unknown" and isinstance(array, ast.A_Const) and isinstance(array.val, ast.String):
+        texts = read_array(array.val.sval)
+        return ast.A_ArrayExpr(elements=tuple(ast.A_Const(val=ast.String(sval=str(text))) for text in texts))
     return called(f"{PREFIX}vector_values", array) if kind in _VECTORS else array
 
 
@@ -149,6 +157,8 @@ def rows_as_list(node: Any, arguments: Sequence[Any]) -> Any:
     if name == "pg_get_publication_tables" and not node.func_variadic:
         arguments = (called("list_value", *arguments),)
     if name.startswith("pg_partition_"):
+        if len(arguments) != 1:
+            raise refused(f"function {name} of this", node.location)
         arguments = [_relation(each) for each in arguments]
     return called(PREFIX + name, *arguments)
 

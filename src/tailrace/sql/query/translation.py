@@ -43,6 +43,7 @@ from tailrace.sql.query.scales import check_alike, check_scales
 from tailrace.sql.query.scope import QueryScope, check_ordered, is_column, is_output, name_columns, output_column, renamed
 from tailrace.sql.query.system_functions import REG_KINDS, is_set_call, query_of, rows_as_list, set_in_target, unnested
 from tailrace.sql.sql_types import oid_of
+from tailrace.types.oid_aliases import OID_ALIASES
 
 FROM = "functions in FROM"
 ColumnsOf = Callable[[str, str], Columns | None]
@@ -77,6 +78,8 @@ def translated(statement: Any, calls: Sequence[FunctionCall], around: QuerySurro
     check_recursion(statement)
     translator = _QueryTranslator(numbers, calls, around, types)
     columns = resolved(translator.select(statement, None, is_outermost=True))
+    if any(types.state.catalog.element_type(column.type) in OID_ALIASES for column in columns):
+        raise refused("an array of names of objects")
     return EngineQuery(RawStream()(statement), columns, translator.relations, frozenset(translator.averages))
 
 
@@ -236,6 +239,10 @@ class _QueryTranslator:
         return columns_named(self.around.rows_of[function.funcname[-1].sval] if kind == "record" else [(alias, kind)])
 
     def _list_of_rows(self, function: Any, scope: QueryScope, clause: str) -> Any:
+        if function.funcname[-1].sval == "generate_series":
+            types = [self.types.name(self._analysed(each, scope, clause).type) for each in function.args or ()]
+            if not 2 <= len(types) <= 3 or {*types} - {"int2", "int4"}:
+                raise refused("generate_series, but of integers,", function.location)
         return rows_as_list(function, [self._engine(each, scope, clause) for each in function.args or ()])
 
     def _ordered(self, node: Any, scope: QueryScope, columns: Sequence[ResultColumn]) -> None:

@@ -17,6 +17,7 @@ from tailrace.expressions.node_tree import read_node_tree
 from tailrace.model import Relation
 from tailrace.publications.catalog_snapshot import CatalogSnapshot
 from tailrace.publications.publishing.relation_sync_entry import is_publishable
+from tailrace.sql.grammar import parsed
 from tailrace.sql.psql.column_defaults import UNKNOWN
 from tailrace.sql.query.engine_function import EngineFunction
 from tailrace.sql.query.system_functions import PREFIX, rows_type
@@ -24,7 +25,7 @@ from tailrace.sql.views.index_definition import IndexDefinitions, partition_boun
 from tailrace.sql.views.view_columns import function_columns
 from tailrace.types import oids
 from tailrace.types.encodings.server_encodings import NAMES
-from tailrace.types.format_type import format_type_with_typemod
+from tailrace.types.format_type import ARRAY_SUBSCRIPT_HANDLER, VECTORS, format_type_with_typemod
 from tailrace.types.quoting import split_identifiers
 from tailrace.types.style import TextStyle
 
@@ -64,21 +65,29 @@ class CatalogObjects:
         return None
 
     def _regclassin(self, name: str) -> int:
-        found = self._class_named(name)
+        found = 0 if name == "-" else self._class_named(name)
         if found is None:
             raise UsageError(f'relation "{name}" does not exist', sqlstate="42P01")
         return found
 
     def _type_named(self, name: str) -> int | None:
-        """The oid of a type, by a name as format_type prints it or pg_type has it."""
-        self.name_of(oids.REGTYPE, 0)
-        words = split_identifiers(name, ".") or [name]
-        types = self._history.table("pg_type")
+        """The oid of a type, by a name as SQL has it."""
+        try:
+            (target,) = parsed(f"SELECT NULL::{name}").targetList
+        except (UsageError, ValueError):
+            return None
+        words, types = [part.sval for part in target.val.typeName.names], self._history.table("pg_type")
         for schema in words[:-1] or self._history.search_path:
             for row in types.seen_where("typname", words[-1], self._snapshot.lsn, -1).tolist():
                 if self._snapshot.schema_name(int(types["typnamespace"][row])) == schema:
-                    return int(types["oid"][row])
-        return next((oid for (_, oid), label in self._names[oids.REGTYPE].items() if label == name.strip().lower()), None)
+                    return self._array_of(int(types["oid"][row])) if target.val.typeName.arrayBounds else int(types["oid"][row])
+        return None
+
+    def _array_of(self, oid: int) -> int | None:
+        types = self._history.table("pg_type")
+        rows = types.seen_where("typelem", oid, self._snapshot.lsn, -1)
+        found = rows[types["typsubscript"][rows] == ARRAY_SUBSCRIPT_HANDLER]
+        return next((each for each in types["oid"][found].tolist() if each not in VECTORS), None)
 
     def _regtypein(self, name: str) -> int:
         found = self._type_named(name)
