@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import resource
+import shutil
+import signal
 import socket
 import time
 from collections.abc import Iterator
@@ -118,3 +122,66 @@ def test_who_has_not_shown_who_he_is_takes_no_walsender(server: Server, tmp_path
         assert silent.recv(1) == b"R"
         with served.connect(replication="database") as client:
             assert client.execute("SELECT usename FROM pg_stat_activity").fetchall() == [("postgres",)]
+
+
+def test_nobody_is_told_where_files_are(server: Server, tmp_path: Path) -> None:
+    """Of a source that is taken away, or a state location; which does not begin anew, either."""
+    source, state, limit = tmp_path / "secret", tmp_path / "state", resource.RLIMIT_FSIZE
+    server.stop()
+    shutil.copytree(server.data_dir, source)
+    server.start()
+    with Served(source, state) as served:
+        with RawClient(served.port, **REPLICATION) as client:
+            create = "CREATE_REPLICATION_SLOT {} LOGICAL test_decoding (SNAPSHOT 'nothing')"
+            assert "C CREATE_REPLICATION_SLOT" in client.query(create.format("a"))
+            state.rename(tmp_path / "elsewhere")
+            told = [client.query(query) for query in (create.format("b"), "SELECT * FROM pg_replication_slots")]
+            assert not (state / "location").exists()
+            shutil.rmtree(state, ignore_errors=True)
+            (tmp_path / "elsewhere").rename(state)
+            assert served.process is not None
+            resource.prlimit(served.process.pid, limit, (0, resource.RLIM_INFINITY))  # as on a full disk, the log's included
+            told += [client.query(query) for query in (create.format("c"), "DROP_REPLICATION_SLOT a")]
+            resource.prlimit(served.process.pid, limit, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+            for file in (source / "pg_wal").glob("0*"):
+                file.unlink()
+            told += [client.query(query) for query in ("IDENTIFY_SYSTEM", "SELECT pg_current_wal_lsn()")]
+            shutil.rmtree(source)
+            told += [client.query("IDENTIFY_SYSTEM")]
+        assert all(each.startswith("E ERROR") and str(tmp_path) not in each for each in told[:3] + told[4:]), told
+        assert str(source) in served.said()
+
+
+def test_the_log_is_text(served: Served) -> None:
+    RawClient(served.port, user="a\x1b[2J\nb", database="postgres").query("nonsense\x9b\r")
+    said_last = served.said()
+    assert "nonsense\\x9b\\x0d" in said_last
+    assert "\x1b" not in said_last
+
+
+@pytest.mark.soak
+def test_the_server_ends_amid_a_statement(server: Server, tmp_path: Path) -> None:
+    with Served(server.data_dir, tmp_path / "state") as served, RawClient(served.port, **WHO) as client:
+        client.send(m.Query("SELECT sum(a + b) FROM generate_series(1, 3000000) a, generate_series(1, 3000000) b"))
+        time.sleep(2)
+        assert served.process is not None
+        served.process.send_signal(signal.SIGTERM)
+        assert served.process.wait(20) == 0
+        assert "have come to nothing" in served.said()
+
+
+@pytest.mark.soak
+def test_more_connections_than_files(server: Server, tmp_path: Path) -> None:
+    with Served(server.data_dir, tmp_path / "state") as served:
+        assert served.process is not None
+        resource.prlimit(served.process.pid, resource.RLIMIT_NOFILE, (64, 64))
+        opened = [socket.create_connection(("127.0.0.1", served.port)) for _ in range(150)]
+        time.sleep(2)
+        for each in opened:
+            each.close()
+        time.sleep(2)
+        with served.connect() as client:
+            assert client.execute("SELECT 1").fetchone() == (1,)
+        assert "could not accept new connection: Too many open files" in served.said()
+        assert "Traceback" not in served.said()
+        assert len(os.listdir(f"/proc/{served.process.pid}/fd")) < 20

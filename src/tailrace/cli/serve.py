@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
 from dataclasses import replace
@@ -67,8 +68,11 @@ async def _served(server: SlotServer, instance: Instance, files: AccessFiles) ->
 
     loop.add_signal_handler(signal.SIGHUP, read_again)
     await server.start()
+    loop.set_exception_handler(server.failed_unheard)
     await ends.wait()
-    await server.stop()
+    if not await server.stop():
+        instance.log.say(0, "LOG", "statements were still being carried out, and have come to nothing")
+        os._exit(0)  # the interpreter would wait for their threads; what is confirmed is on disk
 
 
 def _said_of(instance: Instance) -> str:

@@ -87,7 +87,7 @@ class Backend:
         if not is_said:
             self._instance.log.error(client.pid, FATAL, error)
         try:
-            self._link.send(m.ErrorResponse(fields_of(error, FATAL)))
+            self._link.send(m.ErrorResponse(self._instance.without_paths(fields_of(error, FATAL))))
         except RuntimeError:
             self._link.cut()
 
@@ -241,7 +241,7 @@ class Backend:
     def _fail(self, error: TailraceError, session: ClientSession, statement: str) -> None:
         """The command has failed, and with it the transaction block that it is in; temporary slots are gone (`PostgresMain`)."""
         self._instance.log.error(session.client.pid, ERROR, error, statement)
-        self._link.send(m.ErrorResponse(fields_of(error)))
+        self._link.send(m.ErrorResponse(self._instance.without_paths(fields_of(error))))
         session.slots.end()
         if session.status != IDLE:
             session.status = FAILED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import field
 from typing import TypeVar
@@ -24,6 +24,7 @@ from tailrace.sql.source_database import SourceDatabase
 from tailrace.storage.segment_files import open_segments
 from tailrace.storage.segments import Segments
 from tailrace.storage.source import wal_of
+from tailrace.storage.spool import spool_directory
 from tailrace.version import __version__
 
 Result = TypeVar("Result")
@@ -61,6 +62,19 @@ class Instance:
         return SourceDatabase(
             self.settings.source, name, self.settings.state, self.runner_for, warn, temporary, pid, self.activity, privileges
         )
+
+    def without_paths(self, fields: Mapping[str, str]) -> dict[str, str]:
+        """An error's fields for a client, who is not to learn where the server has its files; the log has them."""
+        told = dict(fields)
+        named = (
+            (self.settings.source, "the source"),
+            (self.settings.state, "the state location"),
+            (spool_directory(), "the spool"),
+        )
+        for path, name in named:
+            for each in {str(path), str(path.absolute()), str(path.resolve())} - {"."}:
+                told = {code: text.replace(f"{each}/", "").replace(each, name) for code, text in told.items()}
+        return told
 
     def activity(self) -> ServerActivity:
         """Who is connected, and how far."""

@@ -6,11 +6,13 @@ State: who is connected (`Instance.clients`), and the tasks that serve them. One
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import ssl
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from tailrace.errors import UsageError
 from tailrace.replication.server_activity import SERVER_LOCK, ServerActivity, write_activity
@@ -39,6 +41,7 @@ class SlotServer:
         self._socket: Path | None = None
         self._tls: ssl.SSLContext | None = None
         self._telling: asyncio.Task[None] | None = None
+        self._full_since = -_TOLD_EVERY
         self.port = instance.settings.port
 
     async def start(self) -> None:
@@ -102,8 +105,19 @@ class SlotServer:
         )  # fmt: skip
         self._instance.log.say(_OURSELVES, "LOG", "configuration files were read again")
 
-    async def stop(self) -> None:
-        """Nobody is let in any more; streams end with their last words, and the others go."""
+    def failed_unheard(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """What the event loop could not do for nobody in particular: accept a connection, mostly, which it tries a hundred times at once."""
+        error = context.get("exception")
+        if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+            if loop.time() - self._full_since > _TOLD_EVERY:
+                self._full_since = loop.time()
+                self._instance.log.say(_OURSELVES, "LOG", f"could not accept new connection: {error.strerror}")
+            return
+        loop.default_exception_handler(context)
+
+    async def stop(self) -> bool:
+        """Nobody is let in any more; streams end with their last words, and the others go. Whether all have gone: a statement that is being
+        carried out ends when it likes."""
         self._instance.log.say(_OURSELVES, "LOG", "shutting down")
         for listener in self._listeners:
             listener.close()
@@ -111,16 +125,18 @@ class SlotServer:
             backend.stop()
         if self._backends:
             await asyncio.wait(list(self._backends), timeout=_LONGEST_GOODBYE)
-        for task in list(self._backends):
+        left = list(self._backends)
+        for task in left:
             task.cancel()
         if self._telling is not None:
             self._telling.cancel()
         if self._socket is not None:
             with suppress(FileNotFoundError):
                 self._socket.unlink()
-        self._instance.threads.shutdown(wait=True, cancel_futures=True)
+        self._instance.threads.shutdown(wait=not left, cancel_futures=True)
         if self._lock is not None:
             self._lock.release()
+        return not left
 
 
 def _only_server_of(state: Path) -> FileLock:

@@ -85,12 +85,17 @@ class SourceDatabase:
     @property
     def found(self) -> SlotLocation | None:
         """The location, for who only reads: None where there is nothing yet."""
-        return self.location if self.state.exists() else None
+        return self.location if self.activity_here is not None or self.state.exists() else None
 
     @property
     def location(self) -> SlotLocation:
         """The state location, which is created if there is none."""
-        return replace(SlotLocation.open_or_create(self.state, self.system, warn=self.warn), pid=self.pid)
+        if self.activity_here is None:
+            found = SlotLocation.open_or_create(self.state, self.system, warn=self.warn)
+        else:  # a server's was made when it started: one that has gone since does not begin anew
+            found = SlotLocation.open(self.state, warn=self.warn)
+            found.check_system(self.system)
+        return replace(found, pid=self.pid)
 
     def slot(self, name: str) -> Slot:
         """Raises UsageError (42704) if there is none, whatever its name; 42501 if it may not be used."""
