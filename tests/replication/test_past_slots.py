@@ -16,7 +16,7 @@ from support.command import Run
 from support.decoding import check_equal
 from support.segments import NAME
 from support.servers import Server
-from support.slots import TAILRACE
+from support.slots import TAILRACE, theirs
 from tailrace.catalog.state.state_file import write_state
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, Source, capture
@@ -178,3 +178,26 @@ def test_where_a_server_was_killed_nothing_is_waited_for(when: str, tmp_path: Pa
                 finally:
                     process.kill()
         assert (server.data_dir / "postmaster.pid").exists()
+
+
+def test_begins_where_a_segment_does(tailrace: Run, tmp_path: Path) -> None:
+    """The log ends there behind a switch, and at the end of a base backup: of what follows there is no file yet."""
+    with Server(18) as server:
+        server.say("CREATE TABLE t (id int PRIMARY KEY)", "CHECKPOINT", "INSERT INTO t VALUES (1)")
+        server.sql("SELECT pg_create_logical_replication_slot('theirs', 'test_decoding')")
+        server.run(
+            str(server.bin("pg_basebackup")), "-d", server.dsn(), "-D", str(server.home / "backup"), "-X", "stream", "-c", "fast"
+        )
+        backup = Path(shutil.copytree(server.home / "backup", tmp_path / "backup"))
+        server.switch_wal()
+        server.sql("SELECT pg_replication_slot_advance('theirs', pg_current_wal_insert_lsn())")
+        for source, state in ((server.data_dir, tmp_path / "state"), (backup, tmp_path / "other")):
+            words = ("slot", "create", "mine", str(source), "--database", server.dbname, "--state", state)
+            status, out, err = tailrace(*words)
+            assert (status, err) == (0, ""), err
+            assert out.startswith("mine\t")
+            assert tailrace("slot", "get", "mine", "--state", state) == (0, "", "")
+        server.say("INSERT INTO t VALUES (2)")
+        status, out, _ = tailrace("slot", "get", "mine", "--state", tmp_path / "state")
+        assert (status, out) == (0, theirs(server))
+        assert "id[integer]:2" in out

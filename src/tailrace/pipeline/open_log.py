@@ -103,7 +103,7 @@ class OpenedLog:
             state, known_from = known.state, known.known_from
         else:
             state, known_from = self.captured, self.captured.needs_wal_from
-        first = indexes[0].stretch.start
+        first = indexes[0].stretch.start if indexes else state.lsn
         next_xid = (int(first), int(log.clock.next_at(np.array([first], np.int64))[0]))
         ended = ended_in(state.versions, log.fates) if self.captured is None else None
         earlier = Earlier(open_at_start=dict.fromkeys(sorted(unread), 0), ended=ended)

@@ -34,6 +34,9 @@ def at_start(log: ScannedLog) -> tuple[frozenset[int], frozenset[int], Lsn]:
     One that is logged before the redo pointer does not know who began between the two, where the catalogs are not known yet.
     """
     indexes = log.indexes
+    if not indexes and log.earlier.open_at_start is not None:  # a state that was captured where the log ends
+        unread = frozenset(log.earlier.open_at_start)
+        return unread, unread, log.end
     first = indexes[0].stretch.start
     prepared = _prepared_before(indexes, log.fates.transactions)
     if log.earlier.open_at_start is not None:

@@ -82,8 +82,9 @@ class ScannedLog:
 
     @property
     def end(self) -> Lsn:
-        """Where the next record would begin. A stretch that lies within a record does not know; the one where that begins does."""
-        return max(part.next_lsn for part in self.indexes)
+        """Where the next record would begin. A stretch that lies within a record does not know; the one where that begins does. Of no stretch at
+        all, it is where the next xid was known: where a state was captured."""
+        return max((part.next_lsn for part in self.indexes), default=Lsn(int(self.clock.lsn[0])))
 
     @property
     def wal_levels(self) -> list[tuple[Lsn, int]]:
