@@ -9,6 +9,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from tailrace import kernels
 from tailrace.cli.choice import On
 from tailrace.cli.engine import runner_for
 from tailrace.dataclass import dataclass
@@ -46,6 +47,9 @@ def serve_slots(settings: ServerSettings, files: AccessFiles, on: On, *, only_ch
         return runner_for(on, size, lambda _: None)
 
     instance = Instance(settings, runner)
+    kernels.before_compiling.append(
+        lambda: instance.log.say(0, "LOG", "compiling kernels for this machine, once: up to a minute")
+    )
     SlotLocation.open_or_create(settings.state, instance.system, warn=lambda text: instance.log.say(0, "WARNING", text))
     if only_check:
         sys.stdout.write(_said_of(instance))

@@ -258,7 +258,9 @@ class WalSender:
         if not isinstance(reply, StandbyStatusUpdate):
             return
         positions = self.positions
-        positions.written, positions.flushed, positions.applied = reply.written, reply.flushed, reply.applied
+        # A position that it was never sent is none that it can have.
+        written, flushed, applied = (min(each, positions.sent) for each in (reply.written, reply.flushed, reply.applied))
+        positions.written, positions.flushed, positions.applied = written, flushed, applied
         positions.reply_time = reply.sent_at
         if reply.wants_reply:
             self._send_keepalive(wants_reply=False)
@@ -266,13 +268,8 @@ class WalSender:
             self._waiter.wake()
 
     @property
-    def _confirmable(self) -> Lsn:
-        """What the client has flushed; a position that it was never sent is none that it can have."""
-        return min(self.positions.flushed, self.positions.sent)
-
-    @property
     def _has_to_confirm(self) -> bool:
-        return self._confirmable > self.acquired.slot.confirmed_flush_lsn
+        return self.positions.flushed > self.acquired.slot.confirmed_flush_lsn
 
     async def _confirm_if_due(self) -> None:
         if time.monotonic() >= self._confirmed + _CONFIRM_EVERY:
@@ -281,7 +278,7 @@ class WalSender:
     async def _confirm(self) -> None:
         if self._has_to_confirm:
             with suppress(asyncio.CancelledError):
-                await asyncio.shield(self.in_thread(self.acquired.confirm, self._confirmable))
+                await asyncio.shield(self.in_thread(self.acquired.confirm, self.positions.flushed))
             self._confirmed = time.monotonic()
 
 
