@@ -104,6 +104,22 @@ def test_a_portal_of_a_client_that_goes_holds_nothing(server: Server, served: Se
         assert len(other.execute("SELECT data FROM pg_logical_slot_get_changes('s', NULL, NULL)").fetchall()) == 5
 
 
+def test_messages_that_ask_for_odd_things(served: Served) -> None:
+    """As the server answers them."""
+    with RawClient(served.port, **WHO) as client:
+        assert _asked(client, m.Describe("X", ""))[0] == "E ERROR 08P01: invalid DESCRIBE message subtype 88"
+        assert _asked(client, m.Close("X", ""))[0] == "E ERROR 08P01: invalid CLOSE message subtype 88"
+        odd = [m.Bind("", "", (7,), (b"1",)), m.Bind("", "", (), (b"1",), (7,))]
+        for bind in odd:
+            assert _asked(client, m.Parse("", "SELECT $1::int4"), bind)[1] == "E ERROR 22023: unsupported format code: 7"
+        client.query("BEGIN")
+        five = _asked(
+            client, m.Parse("", "SELECT g FROM generate_series(1, 5) g"), m.Bind("p", ""), m.Execute("p", 4), m.Execute("p", -1)
+        )
+        assert five[6:] == ["PortalSuspended", "D['5']", "C SELECT 1", "Z T"]
+        assert _asked(client, m.Execute("p", 0)) == ["C SELECT 0", "Z T"]
+
+
 def test_a_start_that_is_no_lsn(served: Served) -> None:
     with RawClient(served.port, **REPLICATION) as client:
         told = client.query("START_REPLICATION SLOT s LOGICAL FFFFFFFFFF/0")

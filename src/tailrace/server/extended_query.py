@@ -16,7 +16,7 @@ from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.server.client_session import IDLE, ClientSession
 from tailrace.server.client_text import text_of
-from tailrace.server.results import BINARY, describe, rows_of, send_rows, to_text
+from tailrace.server.results import BINARY, TEXT, describe, rows_of, send_rows, to_text
 from tailrace.server.sql_commands import SqlCommands
 from tailrace.sql.functions.signatures import functions_of
 from tailrace.sql.grammar import statements_of
@@ -105,6 +105,9 @@ class ExtendedQueries:
                 f"bind message supplies {len(message.values)} parameters, but prepared statement "
                 f'"{message.statement}" requires {len(prepared.types)}', sqlstate="08P01",
             )  # fmt: skip
+        for layout in (*message.formats, *message.result_formats):
+            if layout not in (TEXT, BINARY):
+                raise UsageError(f"unsupported format code: {layout}", sqlstate="22023")
         await self._end(message.portal)
         bound = prepared
         if prepared.types:
@@ -116,6 +119,7 @@ class ExtendedQueries:
 
     async def _describe(self, message: m.Describe) -> None:
         link = self._session.link
+        _check_kind(message.kind, "DESCRIBE")
         if message.kind == "S":
             prepared = self._statement(message.name)
             link.send(m.ParameterDescription(prepared.types))
@@ -142,15 +146,18 @@ class ExtendedQueries:
             portal.result = await running.__aenter__()
             portal.running = running
             portal.rows = rows_of(portal.result, portal.formats) if portal.result.columns is not None else iter(())
-        batch = await send_rows(link, islice(portal.rows, message.limit or None), self._session.in_thread)
+        limit = max(0, message.limit)
+        batch = await send_rows(link, islice(portal.rows, limit or None), self._session.in_thread)
         portal.sent += batch
-        if message.limit and batch == message.limit and portal.sent < portal.result.rows:
+        if limit and batch == limit and portal.sent < portal.result.rows:
             link.send(m.PortalSuspended())
             return
         await self._leave(portal, None)
-        link.send(m.CommandComplete(portal.result.tag))
+        tag = portal.result.tag  # of these rows, not of those before
+        link.send(m.CommandComplete(f"SELECT {batch}" if tag.startswith("SELECT ") else tag))
 
     async def _close(self, message: m.Close) -> None:
+        _check_kind(message.kind, "CLOSE")
         if message.kind == "S":
             self._statements.pop(message.name, None)
         else:
@@ -184,6 +191,11 @@ class ExtendedQueries:
         except UsageError:
             if error is None:
                 raise
+
+
+def _check_kind(kind: str, message: str) -> None:
+    if kind not in ("S", "P"):
+        raise UsageError(f"invalid {message} message subtype {ord(kind)}", sqlstate="08P01")
 
 
 def _texts(message: m.Bind, types: tuple[int, ...]) -> list[str | None]:
