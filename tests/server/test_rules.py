@@ -68,5 +68,5 @@ def test_verifiers_that_are_none(text: str) -> None:
 
 
 def test_names_of_roles_may_be_anything(tmp_path: Path) -> None:
-    roles = parse_roles('["a\\nb; DROP"]\nslots = ["[", "*"]\n')
+    roles = parse_roles('["a\\nb; DROP"]\nreplication = true\nslots = ["[", "*"]\n')
     assert roles.role("a\nb; DROP").privileges.sees_slot("x", "any")

@@ -2,7 +2,7 @@
 
 [orders_reader]
 password = "SCRAM-SHA-256$4096:…$…:…"   # as in pg_authid.rolpassword
-replication = true                      # may stream slots, and create and drop them (the default)
+replication = true                      # may stream slots, and create and drop them; without it, none
 databases = ["app"]                     # these only; without it any
 slots = ["orders_*"]                    # names, with * and ?
 publications = ["orders"]
@@ -61,7 +61,7 @@ def parse_roles(text: str, file: str = "roles.toml") -> Roles:
 def _role(name: str, table: Any) -> Role:
     if not isinstance(table, dict):
         raise ValueError(f'"{name}" is no table')
-    values: dict[str, Any] = {}
+    values: dict[str, Any] = {"replication": False}  # as of a role that CREATE ROLE makes
     password = ""
     for key, value in table.items():
         if key in ("databases", "slots", "publications"):
