@@ -70,3 +70,8 @@ def test_verifiers_that_are_none(text: str) -> None:
 def test_names_of_roles_may_be_anything(tmp_path: Path) -> None:
     roles = parse_roles('["a\\nb; DROP"]\nreplication = true\nslots = ["[", "*"]\n')
     assert roles.role("a\nb; DROP").privileges.sees_slot("x", "any")
+
+
+def test_a_file_that_is_nested_too_deeply() -> None:
+    with pytest.raises(UsageError, match="roles file"):
+        parse_roles("a = " + "[" * 100_000)

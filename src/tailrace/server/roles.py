@@ -54,7 +54,7 @@ def parse_roles(text: str, file: str = "roles.toml") -> Roles:
     try:
         tables = tomllib.loads(text)
         return Roles({name: _role(name, table) for name, table in tables.items()})
-    except (tomllib.TOMLDecodeError, ValueError) as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f'roles file "{file}": {error}', sqlstate="F0000") from None
 
 
