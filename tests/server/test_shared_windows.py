@@ -5,20 +5,31 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support.raw_stream import RawStream
+from support.raw_client import RawClient
+from support.raw_stream import WHO, RawStream
 from support.served import Served
 from support.servers import Server
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
+from tailrace.pipeline import LocalRunner
+from tailrace.plugins import printing
+from tailrace.plugins.output_plugin import PluginWarning
 from tailrace.plugins.test_decoding import TestDecoding
+from tailrace.replication.slot_location import SlotLocation
 from tailrace.server import shared_windows
-from tailrace.server.shared_windows import Frame, SharedWindow, SharedWindows
+from tailrace.server.instance import Instance
+from tailrace.server.plugin_warnings import tell_warnings
+from tailrace.server.server import SlotServer
+from tailrace.server.settings import ServerSettings
+from tailrace.server.shared_windows import Begin, Frame, SharedWindow, SharedWindows
 from tailrace.wire.stream import XLogData
 
 ROWS = 6_000
@@ -36,19 +47,25 @@ async def _read(window: SharedWindow, pause: float = 0) -> list[Frame]:
     return found
 
 
-def _frames(count: int, made: list[int], size: int = 10, fails: bool = False) -> Iterator[Frame]:
+def _frames(count: int, made: list[int], size: int = 10, *, fails: bool = False, warns: int = -1) -> Iterator[Frame]:
     for number in range(count):
         made.append(number)
         yield [memoryview(bytes(size))], Lsn(number)
+        if number == warns:
+            warnings.warn("a column is left out", PluginWarning, stacklevel=1)
     if fails:
         raise UsageError("a change cannot be printed")
+
+
+def _begin(*given: Any, **how: Any) -> Begin:
+    return lambda: (TestDecoding(), _frames(*given, **how))
 
 
 def test_it_is_made_once_whoever_is_slow() -> None:
     async def run() -> None:
         made: list[int] = []
         windows = SharedWindows(_in_thread)
-        opened = [windows.open("a", TestDecoding(), _frames(50, made)) for _ in range(3)]
+        opened = [windows.open("a", _begin(50, made)) for _ in range(3)]
         assert opened[0] is opened[1] is opened[2]
         began = time.monotonic()
         slow = asyncio.create_task(_read(opened[0], 0.01))
@@ -57,21 +74,27 @@ def test_it_is_made_once_whoever_is_slow() -> None:
         assert quick[0] == quick[1] == await slow
         assert made == list(range(50))
         assert opened[0].is_whole
-        assert windows.open("a", TestDecoding(), _frames(1, made)) is opened[0]
+        assert windows.open("a", _begin(1, made)) is opened[0]
 
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("fails", [False, True])
-def test_what_cannot_be_shared_says_so(fails: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_windows, "MOST_OF_A_WINDOW", 1000 if fails else 100)
+@pytest.mark.parametrize(
+    ("most", "frames", "how"),
+    [(100, 11, {}), (1000, 20, {"fails": True}), (1000, 6, {"warns": 4})],
+    ids=["large", "fails", "warns"],
+)
+def test_what_cannot_be_shared_says_so(most: int, frames: int, how: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_windows, "MOST_OF_A_WINDOW", most)
 
     async def run() -> None:
-        window = SharedWindows(_in_thread).open("a", TestDecoding(), _frames(20, [], fails=fails))
-        assert len(await _read(window)) == (20 if fails else 11)
+        window = SharedWindows(_in_thread).open("a", _begin(20, [], **how))
+        assert len(await _read(window)) == frames
         assert (window.is_ended, window.is_whole) == (True, False)
 
-    asyncio.run(run())
+    with warnings.catch_warnings():
+        tell_warnings()
+        asyncio.run(run())
 
 
 def test_the_oldest_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,14 +104,71 @@ def test_the_oldest_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
         made: list[int] = []
         windows = SharedWindows(_in_thread)
         for key in "abc":
-            await _read(windows.open(key, TestDecoding(), _frames(10, made)))
+            await _read(windows.open(key, _begin(10, made)))
         await asyncio.sleep(0.05)
-        await _read(windows.open("a", TestDecoding(), _frames(10, made)))
+        await _read(windows.open("a", _begin(10, made)))
         assert len(made) == 40
-        await _read(windows.open("c", TestDecoding(), _frames(10, made)))
+        await _read(windows.open("c", _begin(10, made)))
         assert len(made) == 40
 
     asyncio.run(run())
+
+
+class _Here:
+    """A server in a thread of this process, whose modules a test may change."""
+
+    def __init__(self, source: Path, state: Path) -> None:
+        self._instance = Instance(ServerSettings(source=source, state=state, port=0), lambda _: LocalRunner(1))
+        SlotLocation.open_or_create(state, self._instance.system)
+        self._started, self._loop = threading.Event(), asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_until_complete, args=(self._serve(),))
+
+    async def _serve(self) -> None:
+        server, self._ends = SlotServer(self._instance), asyncio.Event()
+        await server.start()
+        self.port = server.port
+        self._started.set()
+        await self._ends.wait()
+        assert await server.stop()
+
+    def __enter__(self) -> _Here:
+        self._thread.start()
+        assert self._started.wait(20)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._loop.call_soon_threadsafe(self._ends.set)
+        self._thread.join(30)
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("most", [0, 30_000, 1 << 30])
+def test_a_window_that_is_too_large_is_told_to_its_end(most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its second part as the first: what a plugin remembers of what others made is none of its own."""
+    monkeypatch.setattr(shared_windows, "MOST_OF_A_WINDOW", most)
+    monkeypatch.setattr(printing, "_PRINTED_AT_ONCE", 2000)
+    options = " (proto_version '1', publication_names 'p')"
+    tables = [f"t{number}" for number in range(6)]
+    with Server(18) as server, warnings.catch_warnings(), _Here(server.data_dir, tmp_path / "state") as here:
+        server.say(*(f"CREATE TABLE {table} (id int PRIMARY KEY)" for table in tables), "CREATE PUBLICATION p FOR ALL TABLES")
+        with RawClient(here.port, **WHO) as client:
+            for number in range(4):
+                client.query(f"CREATE_REPLICATION_SLOT s{number} LOGICAL pgoutput (SNAPSHOT 'nothing')")
+        inserts = "; ".join(f"INSERT INTO {table} SELECT generate_series(1, 300)" for table in tables)
+        server.say(f"BEGIN; {inserts}; COMMIT")
+        count = 2 + len(tables) * 301  # Begin, Commit; and of each table a Relation, and its rows
+        told: list[list[bytes]] = [[] for _ in range(4)]
+
+        def read(numbers: Sequence[int]) -> None:
+            with ExitStack() as held:  # streams that wait for each other to be there
+                streams = [held.enter_context(RawStream(here, f"s{number}", plugin_options=options)) for number in numbers]
+                for number, stream in zip(numbers, streams, strict=True):
+                    told[number] = [each.payload for each in stream.data(count)]
+
+        read([0])
+        read([1, 2, 3])
+    assert [len(each) for each in told] == [count] * 4
+    assert told[0] == told[1] == told[2] == told[3]
 
 
 @pytest.mark.postgres

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import warnings
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from contextvars import ContextVar
 from dataclasses import field
 from functools import partial
 from typing import TypeVar
@@ -18,6 +16,7 @@ from tailrace.replication.session_slots import SessionSlots
 from tailrace.server.connected import Client
 from tailrace.server.instance import Instance
 from tailrace.server.link import ClientLink
+from tailrace.server.plugin_warnings import HEARS
 from tailrace.server.roles import Role
 from tailrace.server.session_parameters import SessionParameters
 from tailrace.server.walsender import StreamCanceled, WalSender
@@ -51,7 +50,7 @@ class ClientSession:
         self._sender: WalSender | None = None
         self._interrupted: asyncio.Event | None = None
         self.is_stopping = False
-        _CURRENT.set(self)
+        HEARS.set(partial(self.notice, WARNING, sqlstate="01000"))
 
     async def in_thread(self, work: Callable[..., Result], *arguments: object) -> Result:
         return await self.instance.in_thread(work, *arguments)
@@ -136,21 +135,3 @@ class ClientSession:
             watcher.cancel()
             self._interrupted = None
             self.link.on_gone.discard(interrupted)
-
-
-_CURRENT: ContextVar[ClientSession] = ContextVar("the session that runs here")
-
-
-def tell_warnings() -> None:
-    """From now on what a plugin warns of is said to the client that it prints for, as elog(WARNING) does."""
-    before = warnings.showwarning
-    warnings.simplefilter("always")
-
-    def show(message: Warning | str, category: type[Warning], *rest: object) -> None:
-        session = _CURRENT.get(None)
-        if session is None:
-            before(message, category, *rest)  # type: ignore[arg-type]
-        else:
-            session.notice(WARNING, str(message), sqlstate="01000")
-
-    warnings.showwarning = show  # type: ignore[assignment]

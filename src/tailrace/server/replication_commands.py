@@ -6,9 +6,10 @@ In: a command of `wire.replication_grammar`, and the session. Out: a `Result` fo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 
 from tailrace.errors import MissingHistory, TailraceError, UsageError
 from tailrace.majors import FAILOVER_SLOTS, LONG_TIMELINES, supports
@@ -263,26 +264,28 @@ async def _start(command: grammar.StartReplicationCmd, session: ClientSession) -
         raise _not_here("START_REPLICATION … PHYSICAL")
     session.check_database_connection()
     async with _acquired(command.slot, session) as acquired:
-        plugin = await session.in_thread(_plugin, acquired, command, session)
+        make_plugin = partial(_plugin, acquired, command, session)
+        plugin = await session.in_thread(make_plugin)
         with shut_down(plugin):
             start = max(command.start, acquired.slot.confirmed_flush_lsn)
             await session.in_thread(acquired.go_to, start)
-            sender = _sender(command, session, acquired, plugin)
-            await session.while_streaming(sender, acquired.slot.name)
+            session.client.kind = kind_of_stream(acquired.slot, plugin, dict(command.options))
+            await session.while_streaming(_sender(session, acquired, plugin, make_plugin), acquired.slot.name)
     return Result(tag="START_REPLICATION")
 
 
 def _sender(
-    command: grammar.StartReplicationCmd, session: ClientSession, acquired: Acquired, plugin: OutputPlugin
+    session: ClientSession, acquired: Acquired, plugin: OutputPlugin, make_plugin: Callable[[], OutputPlugin]
 ) -> WalSender:  # fmt: skip
     instance, client = session.instance, session.client
-    client.kind = kind = kind_of_stream(acquired.slot, plugin, dict(command.options))
 
     def has_company() -> bool:
-        return any(each.kind == kind and each.stream is not None for each in instance.clients if each is not client)
+        return any(each.kind == client.kind and each.stream is not None for each in instance.clients if each is not client)
 
     timeout = session.parameters.sender_timeout
-    return WalSender(session.link, acquired, plugin, instance.in_thread, timeout, instance.shared, kind, has_company)
+    return WalSender(
+        session.link, acquired, plugin, make_plugin, instance.in_thread, timeout, instance.shared, client.kind, has_company
+    )  # fmt: skip
 
 
 @asynccontextmanager

@@ -17,9 +17,9 @@ from typing import Any
 from tailrace.errors import UsageError
 from tailrace.replication.server_activity import SERVER_LOCK, ServerActivity, write_activity
 from tailrace.server.backend import Backend
-from tailrace.server.client_session import tell_warnings
 from tailrace.server.instance import Instance
 from tailrace.server.link import ClientLink
+from tailrace.server.plugin_warnings import tell_warnings
 from tailrace.server.settings import ServerSettings, TlsFiles
 from tailrace.storage.file_lock import FileLock
 

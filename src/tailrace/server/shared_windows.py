@@ -2,8 +2,9 @@
 
 Streams of one database with the same plugin, options and parameters, which stand at the same position and remember the same, are sent the same.
 So a window is decoded once, whole, into memory that is bounded, and each stream takes it from there at its own pace: who is slow holds back
-nobody, and who comes later finds it for a while. Where that cannot be, since the window is too large, or a change of it fails, each stream
-decodes for itself what it has not been given yet: an error names the stream's own slot.
+nobody, and who comes later finds it for a while. It is made by a plugin of its own, so that the streams' stay as they were. Where it cannot be
+shared, since it is too large, or a change of it fails or is warned of, each stream decodes for itself what it has not been given yet: errors and
+warnings are each client's own.
 """
 
 from __future__ import annotations
@@ -19,12 +20,15 @@ from tailrace.model import Lsn
 from tailrace.pipeline.pipeline import Pipeline
 from tailrace.plugins.output_plugin import OutputPlugin
 from tailrace.plugins.registry import OURS
+from tailrace.server.plugin_warnings import HEARS
 from tailrace.slots.slot import Slot
 
 MOST_BYTES, MOST_OF_A_WINDOW = 256 << 20, 48 << 20
 """How much is kept, of all windows and of one. A frame may be as large as its row."""
 Frame = tuple[list[memoryview], Lsn]
 """CopyData messages, some MB of them in pieces, and where a client is that has them."""
+Begin = Callable[[], tuple[OutputPlugin, Iterator[Frame]]]
+"""Gives a plugin that nobody else has, which remembers what those of the streams do, and the frames that it makes of a window."""
 InThread = Callable[..., Awaitable[Any]]
 
 
@@ -79,28 +83,32 @@ class SharedWindows:
         self._windows: OrderedDict[str, SharedWindow] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def open(self, key: str, plugin: OutputPlugin, frames: Iterator[Frame]) -> SharedWindow:
-        """The window; if nobody has opened it yet, its frames are made from now on, by this plugin."""
+    def open(self, key: str, begin: Begin) -> SharedWindow:
+        """The window; if nobody has opened it yet, its frames are made from now on."""
         if (found := self._windows.get(key)) is not None:
             self._windows.move_to_end(key)
             return found
         window = self._windows[key] = SharedWindow()
-        task = asyncio.create_task(self._make(window, plugin, frames))
+        task = asyncio.create_task(self._make(window, begin))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return window
 
-    async def _make(self, window: SharedWindow, plugin: OutputPlugin, frames: Iterator[Frame]) -> None:
+    async def _make(self, window: SharedWindow, begin: Begin) -> None:
+        warned: list[str] = []
+        HEARS.set(warned.append)
+        memory = None
         try:
+            plugin, frames = await self._in_thread(begin)
             while (frame := await self._in_thread(next, frames, None)) is not None:
                 window.add(frame)
-                if window.size > MOST_OF_A_WINDOW:
-                    window.end(None)
+                if warned or window.size > MOST_OF_A_WINDOW:
                     return
-            window.end(dict(plugin.memory))
+            memory = None if warned else dict(plugin.memory)
         except (TailraceError, OSError):  # each stream will meet it, and say so of its own slot
-            window.end(None)
+            return
         finally:
+            window.end(memory)
             self._forget()
 
     def _forget(self) -> None:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import field
-from itertools import pairwise
+from functools import partial
+from itertools import islice, pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,12 +77,13 @@ class StreamCanceled(UsageError):
 
 @dataclass(slots=True)
 class WalSender:
-    """`timeout` is wal_sender_timeout in seconds; 0: none. While it `has_company`, other streams of its `kind`, windows are decoded for all of
-    them (`server.shared_windows`)."""
+    """`make_plugin` starts up another plugin like its own. `timeout` is wal_sender_timeout in seconds; 0: none. While it `has_company`, other
+    streams of its `kind`, windows are decoded for all of them (`server.shared_windows`)."""
 
     link: ClientLink
     acquired: Acquired
     plugin: OutputPlugin
+    make_plugin: Callable[[], OutputPlugin]
     in_thread: InThread
     timeout: float
     shared: SharedWindows
@@ -149,28 +152,32 @@ class WalSender:
             await self._waiter.wait(polled, self._confirmed + _CONFIRM_EVERY if self._has_to_confirm else float("inf"))
 
     async def _send(self, window: Pipeline) -> None:
-        made, sent = self._frames(window), 0
+        sent, is_whole = 0, False
         if self.kind and self.has_company():
             key = key_of_window(self.kind, self.acquired.read_upto, window, self.plugin)
-            shared = self.shared.open(key, self.plugin, self._frames(window))
+            shared = self.shared.open(key, partial(self._begun_anew, window, self.plugin.memory))
             async for frame in shared.read():
                 await self._send_frame(frame)
                 sent += 1
                 if self._is_over:
                     return
-            if shared.is_whole:
+            if is_whole := shared.is_whole:
                 self.plugin.recall(shared.memory)
-                made = iter(())
-        while (each := await self.in_thread(next, made, None)) is not None:
-            if sent:  # from others
-                sent -= 1
-                continue
+        own = iter(()) if is_whole else islice(self._frames(window, self.plugin), sent, None)
+        while (each := await self.in_thread(next, own, None)) is not None:
             await self._send_frame(each)
             if self._is_over:
                 return
         end = Lsn(window.log.end)
         self.plugin.written_upto(end)
         self.positions.sent = max(self.positions.sent, end)
+
+    def _begun_anew(self, window: Pipeline, memory: Mapping[str, Any]) -> tuple[OutputPlugin, Iterator[Frame]]:
+        """The window's frames as another plugin makes them, that remembers this."""
+        plugin = self.make_plugin()
+        plugin.recall(memory)
+        plugin.warned = set(self.plugin.warned)
+        return plugin, self._frames(window, plugin)
 
     async def _send_frame(self, frame: Frame) -> None:
         pieces, sent = frame
@@ -180,11 +187,11 @@ class WalSender:
         self.positions.sent = max(self.positions.sent, sent)
         await self._confirm_if_due()
 
-    def _frames(self, window: Pipeline) -> Iterator[Frame]:
+    def _frames(self, window: Pipeline, plugin: OutputPlugin) -> Iterator[Frame]:
         """Some MB at a time, and where the client is that has them."""
         told = self.positions.sent
-        for lines in window.lines(self.plugin):
-            headers = self.plugin.header_lsns(lines)
+        for lines in window.lines(plugin):
+            headers = plugin.header_lsns(lines)
             begin = 0
             for few in few_at_a_time(lines):
                 framed = frame_payloads(headers[begin : begin + len(few)], few.texts.offsets, few.texts.data, now())
