@@ -138,7 +138,9 @@ def _writing(destination: Destination, slot: Slot) -> Iterator[Writer]:
 
 def _acquired(location: SlotLocation, name: str, engine: Engine, tell: Callable[[str], None]) -> Acquired:
     """The slot, to be released at the end of a `with` block."""
-    return finish(acquire(location, name, runner_for(engine.on, _backlog(location.slot(name)), tell), engine.window))
+    slot = location.slot(name)
+    backlog = slot.backlog(open_segments(wal_of(slot.source)).stop_lsn)
+    return finish(acquire(location, name, runner_for(engine.on, backlog, tell), engine.window))
 
 
 def _created_or_acquired(
@@ -162,11 +164,6 @@ def exists(name: str, state: Path) -> bool:
     if not state.is_dir() or not any(state.iterdir()):
         return False
     return any(slot.name == name for slot in SlotLocation.open(state, warn=warn).slots())
-
-
-def _backlog(slot: Slot) -> int:
-    """How many bytes of WAL the slot has not seen, to the end of the last segment."""
-    return max(0, open_segments(wal_of(slot.source)).stop_lsn - slot.confirmed_flush_lsn)
 
 
 def advance(name: str, state: Path, upto: Lsn | None, engine: Engine, *, as_json: bool) -> None:

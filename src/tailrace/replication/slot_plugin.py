@@ -5,10 +5,12 @@ session, two-phase, and the publications that are defined in the state location 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tailrace.errors import UsageError
 from tailrace.plugins.failures import start_up
 from tailrace.plugins.output_plugin import OutputPlugin
 from tailrace.plugins.registry import plugin_named
@@ -16,6 +18,8 @@ from tailrace.plugins.registry import plugin_named
 if TYPE_CHECKING:
     from tailrace.replication.acquired import Acquired
     from tailrace.slots.slot import Slot
+
+_NO_SUCH_FILE = "58P01"
 
 
 def started_plugin(
@@ -50,3 +54,14 @@ def plugin_of(acquired: Acquired, options: Mapping[str, str | None], parameters:
     if plugin.wants.publication_names is not None:
         context.definitions = acquired.location.publications.read(slot.system, slot.database_oid, slot.database).in_order
     return plugin
+
+
+@contextmanager
+def no_hint_of_plugins() -> Iterator[None]:
+    """In the block the error where there is no such plugin is as the server has it, without the names of those that there are."""
+    try:
+        yield
+    except UsageError as error:
+        if error.sqlstate == _NO_SUCH_FILE:
+            error.hint = ""
+        raise

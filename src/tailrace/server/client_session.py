@@ -60,6 +60,11 @@ class ClientSession:
         database.notice = partial(self.notice, NOTICE)
         return database
 
+    def set_parameter(self, name: str, value: str | None) -> None:
+        """One of the session's; None: its default. Others see the client by its application_name. Raises UsageError (42704, 22023, 55P02)."""
+        self.parameters.set(name, value, self.instance.major)
+        self.client.application_name = self.parameters.kept["application_name"]
+
     def check_database_connection(self) -> None:
         """Raise UsageError (55000) on a connection that asked for WAL itself."""
         if self.is_physical:

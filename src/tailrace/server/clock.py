@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
-_UNIX_EPOCH = 946_684_800
+from tailrace.types.times.calendar import UNIX_TO_POSTGRES_USECS
 
 
 def now() -> int:
     """As GetCurrentTimestamp() gives it."""
-    return time.time_ns() // 1000 - _UNIX_EPOCH * 1_000_000
+    return time.time_ns() // 1000 - UNIX_TO_POSTGRES_USECS

@@ -11,22 +11,22 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 
-from tailrace.errors import MissingHistory, TailraceError, UsageError
+from tailrace.errors import MissingHistory, UsageError
 from tailrace.majors import FAILOVER_SLOTS, LONG_TIMELINES, supports
 from tailrace.model import Lsn
 from tailrace.plugins.output_plugin import OutputPlugin, shut_down
 from tailrace.replication import service
 from tailrace.replication.acquired import Acquired
 from tailrace.replication.slot_location import SlotLocation
-from tailrace.replication.slot_plugin import plugin_of
+from tailrace.replication.slot_plugin import no_hint_of_plugins, plugin_of
 from tailrace.replication.waiting import finish_async
 from tailrace.server.client_session import IDLE, ClientSession
-from tailrace.server.results import describe, text_result
+from tailrace.server.results import describe, show, text_result
 from tailrace.server.shared_windows import kind_of_stream
 from tailrace.server.walsender import WalSender
 from tailrace.settings import def_get_boolean
 from tailrace.slots.create_command import CreateReplicationSlot
-from tailrace.slots.slot import Slot
+from tailrace.slots.slot import Slot, check_failover
 from tailrace.sql.result import Result
 from tailrace.storage.source import wal_of
 from tailrace.types import oids
@@ -36,7 +36,7 @@ from tailrace.wire.error_fields import WARNING
 _NOT_HERE = "A tailrace server gives what slots decode. Connect to the PostgreSQL server itself for this."
 _WHILE_ACTIVE = 0.1
 """Seconds between two looks at a slot that is to be dropped once nobody has it."""
-_ACTIVE, _NO_SUCH_FILE = "55006", "58P01"
+_ACTIVE = "55006"
 _TEXT = oids.TEXT
 
 
@@ -46,7 +46,7 @@ async def run_command(command: grammar.ReplicationCommand, session: ClientSessio
         case grammar.IdentifySystemCmd():
             return await _identify_system(session)
         case grammar.VariableShowCmd():
-            return _show(command.name, session)
+            return show(command.name, session.parameters)
         case grammar.ReadReplicationSlotCmd():
             return await session.in_thread(_read_slot, command.slot, session)
         case grammar.CreateReplicationSlotCmd():
@@ -83,19 +83,10 @@ async def _identify_system(session: ClientSession) -> Result:
     return text_result(columns, [[str(instance.system), str(timeline), str(end), name]], "IDENTIFY_SYSTEM")
 
 
-def _show(name: str, session: ClientSession) -> Result:
-    if name == "all":
-        rows = [[key, value, ""] for key, value in session.parameters.all()]
-        return text_result([("name", _TEXT), ("setting", _TEXT), ("description", _TEXT)], rows, "SHOW")
-    shown, setting = session.parameters.show(name)
-    return text_result([(shown, _TEXT)], [[setting]], "SHOW")
-
-
 def _read_slot(name: str, session: ClientSession) -> Result:
     """Of physical slots, of which there are none."""
     _check_slot(name, session)
-    location = session.database().found
-    if location is not None and name in {slot.name for slot in location.slots()}:
+    if _slot_named(name, session):
         raise UsageError("cannot use READ_REPLICATION_SLOT with a logical replication slot", sqlstate="0A000")
     columns = [("slot_type", _TEXT), ("restart_lsn", _TEXT), ("restart_tli", oids.INT8)]
     return text_result(columns, [[None, None, None]], "READ_REPLICATION_SLOT")
@@ -132,11 +123,8 @@ async def _create(command: grammar.CreateReplicationSlotCmd, session: ClientSess
     runner = session.instance.runner_for(segments.stop_lsn - segments.first_lsn)
     steps = service.create(wanted, location, runner, database.warn)
     async with session.for_as_long_as_the_client_waits():
-        try:
+        with no_hint_of_plugins():
             new = await finish_async(steps, session.instance.threads)
-        except TailraceError as error:
-            error.hint = "" if error.sqlstate == _NO_SUCH_FILE else error.hint  # the server has none
-            raise
     await session.in_thread(session.slots.make, new, location)
     if not options.is_snapshot_named:
         session.notice(WARNING, "no snapshot is exported", sqlstate="01000",
@@ -167,10 +155,8 @@ def _create_options(command: grammar.CreateReplicationSlotCmd, session: ClientSe
             snapshot, made.is_snapshot_named = str(value), True
         elif name == "two_phase":
             made.two_phase = def_get_boolean(name, value)
-        elif name == "failover" and def_get_boolean(name, value):
-            if command.temporary:
-                raise UsageError("cannot enable failover for a temporary replication slot", sqlstate="0A000")
-            raise _no_failover()
+        elif name == "failover":
+            check_failover(failover=def_get_boolean(name, value), temporary=command.temporary)
     if command.plugin:
         _check_snapshot(snapshot, session, is_named=made.is_snapshot_named)
     return made
@@ -193,20 +179,18 @@ def _check_snapshot(value: str, session: ClientSession, *, is_named: bool) -> No
         )  # fmt: skip
 
 
-def _no_failover() -> UsageError:
-    return UsageError(
-        "failover slots are not supported outside of the server", sqlstate="0A000",
-        hint="A state location can be kept wherever a standby's failover finds it.",
-    )  # fmt: skip
-
-
 def _check_slot(name: str, session: ClientSession) -> None:
     """Raise UsageError (42501) for one that the role may not use, by its name or its database."""
-    privileges, location = session.role.privileges, session.database().found
+    privileges = session.role.privileges
     privileges.check_slot(name)
-    for slot in location.slots() if location is not None and privileges.databases is not None else ():
-        if slot.name == name:
-            privileges.check_database(slot.database)
+    slot = _slot_named(name, session) if privileges.databases is not None else None
+    if slot is not None:
+        privileges.check_database(slot.database)
+
+
+def _slot_named(name: str, session: ClientSession) -> Slot | None:
+    location = session.database().found
+    return next((slot for slot in location.slots() if slot.name == name), None) if location is not None else None
 
 
 async def _alter(command: grammar.AlterReplicationSlotCmd, session: ClientSession) -> Result:
@@ -214,8 +198,7 @@ async def _alter(command: grammar.AlterReplicationSlotCmd, session: ClientSessio
     two_phase: bool | None = None
     for name, value in command.options:
         if name == "failover":
-            if def_get_boolean(name, value):
-                raise _no_failover()
+            check_failover(failover=def_get_boolean(name, value))
         elif name == "two_phase":
             two_phase = def_get_boolean(name, value)
         else:
@@ -258,8 +241,7 @@ async def _drop(command: grammar.DropReplicationSlotCmd, session: ClientSession)
 async def _start(command: grammar.StartReplicationCmd, session: ClientSession) -> Result:
     await session.in_thread(_check_slot, command.slot, session)
     if not command.is_logical:
-        location = session.database().found
-        if location is not None and command.slot in {slot.name for slot in location.slots()}:
+        if _slot_named(command.slot, session):
             raise UsageError("cannot use a logical replication slot for physical replication", sqlstate="55000")
         raise _not_here("START_REPLICATION … PHYSICAL")
     session.check_database_connection()
@@ -296,17 +278,13 @@ async def _acquired(name: str, session: ClientSession) -> AsyncIterator[Acquired
     if slot.database != database.name:
         raise UsageError(f'replication slot "{name}" was not created in this database', sqlstate="55000")
     location: SlotLocation = await session.in_thread(lambda: database.location)
-    behind = await session.in_thread(_backlog, slot, session)
-    steps = session.slots.acquire(slot, location, session.instance.runner_for(behind))
+    segments = await session.in_thread(session.instance.segments)
+    steps = session.slots.acquire(slot, location, session.instance.runner_for(slot.backlog(segments.stop_lsn)))
     acquired = await finish_async(steps, session.instance.threads)
     try:
         yield acquired
     finally:
         await asyncio.shield(session.in_thread(acquired.release))
-
-
-def _backlog(slot: Slot, session: ClientSession) -> int:
-    return max(0, session.instance.segments().stop_lsn - slot.confirmed_flush_lsn)
 
 
 def _plugin(acquired: Acquired, command: grammar.StartReplicationCmd, session: ClientSession) -> OutputPlugin:
@@ -315,10 +293,7 @@ def _plugin(acquired: Acquired, command: grammar.StartReplicationCmd, session: C
     if slot.plugin == "pgoutput" and len(set(names)) < len(names):
         where = f'slot "{slot.name}", output plugin "{slot.plugin}", in the startup callback'
         raise UsageError("conflicting or redundant options", context=where, sqlstate="42601")
-    try:
+    with no_hint_of_plugins():
         plugin = plugin_of(acquired, dict(command.options), session.parameters.of_text.of_plugin)
-    except TailraceError as error:
-        error.hint = "" if error.sqlstate == _NO_SUCH_FILE else error.hint
-        raise
     session.role.privileges.check_publications(plugin.wants.publication_names)
     return plugin

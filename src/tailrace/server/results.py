@@ -13,7 +13,9 @@ from tailrace.errors import UsageError
 from tailrace.model import PgType
 from tailrace.server.client_text import text_of
 from tailrace.server.link import ClientLink
+from tailrace.server.session_parameters import SessionParameters
 from tailrace.sql.result import Result, TextColumn
+from tailrace.types import oids
 from tailrace.types.built_in import built_in_types
 from tailrace.types.registry import format_binary, format_values, has_binary, parse_binary, parse_texts
 from tailrace.types.values import Texts
@@ -122,3 +124,12 @@ def text_result(columns: Sequence[tuple[str, int]], rows: Sequence[Sequence[str 
     cells = list(zip(*rows, strict=True)) or [()] * len(columns)
     made = [TextColumn(name, list(each), kind) for (name, kind), each in zip(columns, cells, strict=True)]
     return Result(made, tag, rows=len(rows))
+
+
+def show(name: str, parameters: SessionParameters) -> Result:
+    """What SHOW gives, as SQL and as a replication command. Raises UsageError (42704)."""
+    if name.lower() == "all":
+        columns = [(each, oids.TEXT) for each in ("name", "setting", "description")]
+        return text_result(columns, [[key, value, ""] for key, value in parameters.all()], "SHOW")
+    shown, setting = parameters.show(name)
+    return text_result([(shown, oids.TEXT)], [[setting]], "SHOW")

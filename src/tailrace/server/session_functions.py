@@ -98,8 +98,7 @@ def _set_config(session: ClientSession, arguments: _Arguments) -> str | None:
     name, value, is_local = arguments if len(arguments) == 3 else (None, None, None)
     if name is None or parse_bool(is_local or "") is None:
         raise UsageError("SET requires parameter name", sqlstate="22004")
-    session.parameters.set(name, value, session.instance.major)
-    session.client.application_name = session.parameters.kept["application_name"]
+    session.set_parameter(name, value)
     return session.parameters.show(name)[1]
 
 

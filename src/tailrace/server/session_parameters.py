@@ -7,7 +7,7 @@ What has no meaning here is kept and shown, and nothing else is done: timeouts o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import field
 
 from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
@@ -43,8 +43,7 @@ _MILLISECONDS = {"us": 0.001, "ms": 1, "s": 1000, "min": 60_000, "h": 3_600_000,
 
 @dataclass(slots=True)
 class SessionParameters:
-    """`of_text` are those of `sql.parameters`; `fixed` are the server's own; `defaults` what RESET goes back to. `sender_timeout` is
-    wal_sender_timeout in seconds."""
+    """`of_text` are those of `sql.parameters`; `fixed` are the server's own. `sender_timeout` is wal_sender_timeout in seconds."""
 
     fixed: Mapping[str, str]
     sender_timeout: float
@@ -104,9 +103,6 @@ class SessionParameters:
         news = [ParameterStatus(name, value) for name, value in now.items() if self._told.get(name) != value]
         self._told = now
         return news
-
-    def under(self, parameters: Parameters) -> None:
-        self.of_text = replace(parameters)
 
 
 def _check_encoding(value: str) -> None:

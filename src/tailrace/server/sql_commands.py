@@ -14,13 +14,12 @@ from typing import Any
 
 from tailrace.errors import UsageError
 from tailrace.server.client_session import FAILED, IDLE, IN_BLOCK, ClientSession
-from tailrace.server.results import text_result
+from tailrace.server.results import show
 from tailrace.server.session_functions import columns_of_session_functions, result_of_session_functions, session_value
 from tailrace.sql.grammar import ast
 from tailrace.sql.postgres_session import PostgresSession
 from tailrace.sql.query.duckdb_engine import run
 from tailrace.sql.result import Result, TextColumn
-from tailrace.types import oids
 from tailrace.wire.error_fields import WARNING
 
 _NOTHING_TO_DO = {
@@ -62,7 +61,7 @@ class SqlCommands:
     def columns_of(self, statement: Any, text: str) -> list[TextColumn] | None:
         """The columns that its result will have; None: none. Nothing is carried out."""
         if isinstance(statement, ast.VariableShowStmt):
-            return self._show(statement.name).columns
+            return show(statement.name, self._session.parameters).columns
         of_session = columns_of_session_functions(statement)
         if of_session is not None:
             return of_session
@@ -74,7 +73,7 @@ class SqlCommands:
         if isinstance(statement, ast.TransactionStmt):
             return Result(tag=self._transaction(statement))
         if isinstance(statement, ast.VariableShowStmt):
-            return self._show(statement.name)
+            return show(statement.name, self._session.parameters)
         if isinstance(statement, ast.VariableSetStmt):
             return self._set(statement)
         if type(statement) in _NOTHING_TO_DO:
@@ -107,25 +106,17 @@ class SqlCommands:
 
     # -- parameters ------------------------------------------------------------------------------------------------------------
 
-    def _show(self, name: str) -> Result:
-        if name.lower() == "all":
-            columns = [(each, oids.TEXT) for each in ("name", "setting", "description")]
-            return text_result(columns, [[key, value, ""] for key, value in self._session.parameters.all()], "SHOW")
-        shown, setting = self._session.parameters.show(name)
-        return text_result([(shown, oids.TEXT)], [[setting]], "SHOW")
-
     def _set(self, statement: Any) -> Result:
         session, kind = self._session, statement.kind.name
         if kind == "VAR_SET_MULTI":  # SET TRANSACTION, SET SESSION CHARACTERISTICS
             return Result(tag="SET")
         if kind == "VAR_RESET_ALL":
             for name in session.parameters.kept:
-                session.parameters.set(name, None, session.instance.major)
+                session.set_parameter(name, None)
             return Result(tag="RESET")
         value = ", ".join(_constant(each) for each in statement.args) if kind == "VAR_SET_VALUE" else None
-        session.parameters.set(statement.name, value, session.instance.major)
+        session.set_parameter(statement.name, value)
         self._sql.parameters = session.parameters.of_text
-        session.client.application_name = session.parameters.kept["application_name"]
         return Result(tag="RESET" if kind == "VAR_RESET" else "SET")
 
 

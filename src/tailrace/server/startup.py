@@ -165,6 +165,5 @@ async def _admitted(link: ClientLink, instance: Instance, client: Client, role: 
         role.privileges.check_database(asked.database)
         await session.in_thread(session.database().check_exists)
     for name, value in asked.parameters:
-        parameters.set(name, value, instance.major)
-    client.application_name = parameters.kept["application_name"]
+        session.set_parameter(name, value)
     return session

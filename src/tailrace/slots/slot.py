@@ -52,6 +52,10 @@ class Slot:
     identity: str = ""
     fingerprint: LogFingerprint | None = None
 
+    def backlog(self, end: Lsn) -> int:
+        """How many bytes of WAL its consumer has not seen, to where the log ends."""
+        return max(0, end - self.confirmed_flush_lsn)
+
 
 _SCALARS = {name: hint for name, hint in get_type_hints(Slot).items() if name not in ("options", "fingerprint")}
 
@@ -97,6 +101,18 @@ def check_name(name: str) -> None:
             f'replication slot name "{name}" contains invalid character',
             hint="Replication slot names may only contain lower case letters, numbers, and the underscore character.",
             sqlstate="42602",
+        )
+
+
+def check_failover(*, failover: bool, temporary: bool = False) -> None:
+    """Raise UsageError (0A000) where a slot is to be one that standbys keep, too."""
+    if failover and temporary:
+        raise UsageError("cannot enable failover for a temporary replication slot", sqlstate="0A000")
+    if failover:
+        raise UsageError(
+            "failover slots are not supported outside of the server",
+            hint="A state location can be kept wherever a standby's failover finds it.",
+            sqlstate="0A000",
         )
 
 

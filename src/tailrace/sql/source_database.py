@@ -118,7 +118,7 @@ class SourceDatabase:
 
     def acquired(self, slot: Slot) -> Acquired:
         """The slot, which may be one that this session has made for itself; to be released at the end of a `with` block."""
-        runner = self.runner_for(max(0, self.segments().stop_lsn - slot.confirmed_flush_lsn))
+        runner = self.runner_for(slot.backlog(self.segments().stop_lsn))
         return finish(self.temporary.acquire(slot, self.location, runner))
 
     @property

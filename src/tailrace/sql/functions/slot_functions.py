@@ -2,38 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from tailrace.errors import UsageError
 from tailrace.majors import NO_TARGET_LSN_STATE, SLOTS_MOVED_FROM_ANY_DATABASE, said_by, supports
 from tailrace.model import Lsn
 from tailrace.replication import service
+from tailrace.replication.slot_plugin import no_hint_of_plugins
 from tailrace.replication.waiting import finish
 from tailrace.slots.create_command import CreateReplicationSlot
-from tailrace.slots.slot import check_name
+from tailrace.slots.slot import check_failover, check_name
 from tailrace.sql.functions.calls import FunctionCall
 from tailrace.sql.functions.outcome import Outcome, one_row
 from tailrace.sql.functions.settlement import SlotDropped, SlotMade, SlotMoved, StatementSlots
-
-_NO_SUCH_FILE = "58P01"
 
 
 def create(call: FunctionCall, arguments: list[Any], slots: StatementSlots) -> Outcome:
     """pg_create_logical_replication_slot: where it begins is found now, and the slot made when the statement has its result."""
     name, plugin, temporary, two_phase, *rest = arguments
     _check_new(name, slots)
-    failover = bool(rest and rest[0])
     check_name(name)
-    if failover and temporary:
-        raise UsageError("cannot enable failover for a temporary replication slot", sqlstate="0A000")
-    if failover:
-        raise UsageError(
-            "failover slots are not supported outside of the server",
-            hint="A state location can be kept wherever a standby's failover finds it.",
-            sqlstate="0A000",
-        )
+    check_failover(failover=bool(rest and rest[0]), temporary=temporary)
     database = slots.database
     location, segments = database.location, database.segments()
     runner = database.runner_for(segments.stop_lsn - segments.first_lsn)
@@ -45,20 +34,9 @@ def create(call: FunctionCall, arguments: list[Any], slots: StatementSlots) -> O
         two_phase=two_phase,
         temporary=temporary,
     )
-    with _no_hint_of_plugins():
+    with no_hint_of_plugins():
         new = finish(service.create(command, location, runner, database.warn))
     return Outcome(one_row(call.function, name, int(new.slot.confirmed_flush_lsn)), SlotMade(new))
-
-
-@contextmanager
-def _no_hint_of_plugins() -> Iterator[None]:
-    """Errors as the server has them, where there is no such plugin."""
-    try:
-        yield
-    except UsageError as error:
-        if error.sqlstate == _NO_SUCH_FILE:
-            error.hint = ""
-        raise
 
 
 def _check_new(name: str, slots: StatementSlots) -> None:
@@ -88,7 +66,7 @@ def copy(call: FunctionCall, arguments: list[Any], slots: StatementSlots) -> Out
             hint=f'Copy it in database "{slot.database}", or create one in this.',
             sqlstate="0A000",
         )
-    with _no_hint_of_plugins():
+    with no_hint_of_plugins():
         copied = service.copy(slot, new, database.location, plugin=plugin, temporary=temporary, major=database.major)
     return Outcome(one_row(call.function, new, int(slot.confirmed_flush_lsn)), SlotMade(copied))
 

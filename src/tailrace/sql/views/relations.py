@@ -28,6 +28,7 @@ from tailrace.sql.views.catalog_objects import CatalogObjects
 from tailrace.sql.views.catalog_values import catalog_array
 from tailrace.sql.views.untracked_catalogs import UNREAD, built_in_rows, is_taken_for_empty, untracked_columns
 from tailrace.sql.views.view_columns import catalog_columns, function_columns, views_of
+from tailrace.types.times.calendar import UNIX_TO_POSTGRES_USECS
 
 if TYPE_CHECKING:
     from tailrace.publications.database_snapshot import DatabaseSnapshot
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from tailrace.sql.views.publication_catalogs import PublicationCatalogs
 
 _OURS = ("", "pg_catalog")
-_UNIX_TO_POSTGRES = 946_684_800
 
 
 @dataclass
@@ -254,4 +254,4 @@ class Relations:
 
 def _unix(time: int) -> int | None:
     """A time of PostgreSQL's in microseconds since 1970; None for none."""
-    return time + _UNIX_TO_POSTGRES * 1_000_000 if time else None
+    return time + UNIX_TO_POSTGRES_USECS if time else None
