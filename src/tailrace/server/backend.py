@@ -143,7 +143,7 @@ class Backend:
         except Exception as error:
             self._is_skipping = True
             await self._extended_queries(session).failed()
-            self._fail(error if isinstance(error, TailraceError) else self._unforeseen(error, session), session, text)
+            await self._fail(error if isinstance(error, TailraceError) else self._unforeseen(error, session), session, text)
 
     def _unforeseen(self, error: Exception, session: ClientSession) -> TailraceError:
         """What a client is told of it, who is not to know the server's files; the log has all."""
@@ -160,7 +160,7 @@ class Backend:
             try:
                 await self._extended.sync()
             except TailraceError as error:
-                self._fail(error, session, "")
+                await self._fail(error, session, "")
         self._is_skipping = False
         self._ready(session)
 
@@ -191,9 +191,9 @@ class Backend:
         except PeerError:
             raise
         except TailraceError as error:
-            self._fail(error, session, text)
+            await self._fail(error, session, text)
         except Exception as error:
-            self._fail(self._unforeseen(error, session), session, text)
+            await self._fail(self._unforeseen(error, session), session, text)
         finally:
             client.state = _ACTIVITY[session.status]
 
@@ -238,10 +238,10 @@ class Backend:
             self._link.send(describe(result.columns), *rows_of(result))
         self._link.send(m.CommandComplete(result.tag))
 
-    def _fail(self, error: TailraceError, session: ClientSession, statement: str) -> None:
+    async def _fail(self, error: TailraceError, session: ClientSession, statement: str) -> None:
         """The command has failed, and with it the transaction block that it is in; temporary slots are gone (`PostgresMain`)."""
         self._instance.log.error(session.client.pid, ERROR, error, statement)
         self._link.send(m.ErrorResponse(self._instance.without_paths(fields_of(error))))
-        session.slots.end()
+        await session.in_thread(session.slots.end)
         if session.status != IDLE:
             session.status = FAILED

@@ -58,7 +58,7 @@ async def run_command(command: grammar.ReplicationCommand, session: ClientSessio
         case grammar.StartReplicationCmd():
             return await _start(command, session)
         case grammar.TimeLineHistoryCmd():
-            return _timeline_history(command.timeline, session)
+            return await _timeline_history(command.timeline, session)
         case grammar.BaseBackupCmd():
             raise _not_here("BASE_BACKUP")
         case grammar.UploadManifestCmd():
@@ -92,12 +92,13 @@ def _read_slot(name: str, session: ClientSession) -> Result:
     return text_result(columns, [[None, None, None]], "READ_REPLICATION_SLOT")
 
 
-def _timeline_history(timeline: int, session: ClientSession) -> Result:
+async def _timeline_history(timeline: int, session: ClientSession) -> Result:
     """Its columns are told before its file is looked for, as on the server."""
     name = f"{timeline:08X}.history"
     result = text_result([("filename", _TEXT), ("content", _TEXT)], [[name, ""]], "TIMELINE_HISTORY")
     try:
-        content = (wal_of(session.instance.settings.source) / name).read_text("utf-8", "surrogateescape")
+        file = wal_of(session.instance.settings.source) / name
+        content = await session.in_thread(file.read_text, "utf-8", "surrogateescape")
     except FileNotFoundError:
         session.link.send(describe(result.columns or []))
         raise MissingHistory(f'could not open file "pg_wal/{name}": No such file or directory', sqlstate="58P01") from None
@@ -120,7 +121,7 @@ async def _create(command: grammar.CreateReplicationSlotCmd, session: ClientSess
     )  # fmt: skip
     location = await session.in_thread(lambda: database.location)
     segments = await session.in_thread(database.segments)
-    runner = session.instance.runner_for(segments.stop_lsn - segments.first_lsn)
+    runner = await session.in_thread(session.instance.runner_for, segments.stop_lsn - segments.first_lsn)
     steps = service.create(wanted, location, runner, database.warn)
     async with session.for_as_long_as_the_client_waits():
         with no_hint_of_plugins():
@@ -241,7 +242,7 @@ async def _drop(command: grammar.DropReplicationSlotCmd, session: ClientSession)
 async def _start(command: grammar.StartReplicationCmd, session: ClientSession) -> Result:
     await session.in_thread(_check_slot, command.slot, session)
     if not command.is_logical:
-        if _slot_named(command.slot, session):
+        if await session.in_thread(_slot_named, command.slot, session):
             raise UsageError("cannot use a logical replication slot for physical replication", sqlstate="55000")
         raise _not_here("START_REPLICATION … PHYSICAL")
     session.check_database_connection()
@@ -279,7 +280,8 @@ async def _acquired(name: str, session: ClientSession) -> AsyncIterator[Acquired
         raise UsageError(f'replication slot "{name}" was not created in this database', sqlstate="55000")
     location: SlotLocation = await session.in_thread(lambda: database.location)
     segments = await session.in_thread(session.instance.segments)
-    steps = session.slots.acquire(slot, location, session.instance.runner_for(slot.backlog(segments.stop_lsn)))
+    runner = await session.in_thread(session.instance.runner_for, slot.backlog(segments.stop_lsn))
+    steps = session.slots.acquire(slot, location, runner)
     acquired = await finish_async(steps, session.instance.threads)
     try:
         yield acquired
