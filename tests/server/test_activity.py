@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import time
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from support.raw_stream import RawStream
@@ -104,6 +107,65 @@ def test_it_is_told_everywhere(tmp_path: Path) -> None:
         check=False,
     )
     assert "nobody serves the state location" in done.stderr
+
+
+@pytest.mark.postgres
+def test_lags(tmp_path: Path) -> None:
+    """As the server's walsender tells of the same client: none before it says something, and then what it took to say it."""
+    with Server(18) as server, Served(server.data_dir, tmp_path / "state") as served:
+        server.say("CREATE TABLE t (id int PRIMARY KEY)", "CREATE PUBLICATION p FOR ALL TABLES")
+        told = {}
+        options = " (proto_version '1', publication_names 'p')"
+        for side in (server, served):
+            with side.connect(replication="database") as client:
+                client.execute(b"CREATE_REPLICATION_SLOT s LOGICAL pgoutput (SNAPSHOT 'nothing')")
+            with RawStream(side, "s", plugin_options=options) as stream, side.connect() as watcher:
+                lags = partial(_lags, watcher)
+                told[side] = [lags()]
+                server.say(f"INSERT INTO t VALUES ({len(told)})")
+                end = stream.data(4)[-1].start
+                time.sleep(1.2)
+                stream.report(end, Lsn(0))
+                _until(lambda lags=lags: lags()[0] is not None)
+                told[side].append(lags())
+                stream.report(end, end)
+                _until(lambda lags=lags: lags()[2] is not None)
+                told[side].append(lags())
+        for before, written, applied in told.values():
+            assert before == (None, None, None)
+            # of what it has not flushed yet, as much time has gone by at least
+            assert all(each > timedelta(seconds=1.1) for each in (*written, *applied))
+
+
+def _lags(client: psycopg.Connection[Any]) -> tuple[Any, ...]:
+    [row] = client.execute("SELECT write_lag, flush_lag, replay_lag FROM pg_stat_replication").fetchall()
+    return row
+
+
+@pytest.mark.postgres
+def test_what_was_decoded_is_counted(tmp_path: Path) -> None:
+    """Each transaction once, as on the server, also behind a restart; of a copy of the slot nothing."""
+    query = "SELECT total_txns, total_bytes > 0, stream_txns FROM pg_stat_replication_slots WHERE slot_name = 's'"
+    with Server(18) as server:
+        server.say("CREATE TABLE t (id int PRIMARY KEY)")
+        with Served(server.data_dir, tmp_path / "state") as served:
+            for side in (server, served):
+                with side.connect() as client:
+                    client.execute("SELECT pg_create_logical_replication_slot('s', 'test_decoding')")
+            for each in range(3):
+                server.say(f"INSERT INTO t VALUES ({each})")
+            server.say("BEGIN; INSERT INTO t VALUES (10); ROLLBACK")
+            found = []
+            for side in (server, served):
+                with side.connect() as client:
+                    assert len(client.execute("SELECT pg_logical_slot_get_changes('s', NULL, NULL)").fetchall()) == 9
+                    _until(lambda client=client: client.execute(query).fetchall()[0][0])
+                    found.append(client.execute(query).fetchall())
+            assert found[0] == found[1] == [(3, True, 0)]
+        with Served(server.data_dir, tmp_path / "state") as served, served.connect() as client:
+            client.execute("SELECT pg_copy_logical_replication_slot('s', 'c')")
+            assert client.execute(query).fetchall() == [(3, True, 0)]
+            assert client.execute(query.replace("'s'", "'c'")).fetchall() == [(0, False, 0)]
 
 
 def _status(state: Path, server: Server) -> str:

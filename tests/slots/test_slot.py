@@ -16,6 +16,7 @@ from tailrace.plan.carried import Carried
 from tailrace.slots.location import LOCATION_FILE, Settings, format_settings, parse_settings, read_location, write_location
 from tailrace.slots.mark import MARK_FILE
 from tailrace.slots.slot import SLOT_FILE, WAL_REMOVED, Slot, WalStatus, check_name, read_slot, wal_status, write_slot
+from tailrace.slots.statistics import SlotStatistics
 from tailrace.transactions.scanned_log import Earlier
 
 SLOT = Slot(
@@ -35,10 +36,12 @@ def test_slots_come_back() -> None:
     assert type(read_slot(write_slot(SLOT), "here").restart_lsn) is Lsn
 
 
-def test_a_slot_of_before_there_were_identities() -> None:
-    facts = {field.name: getattr(SLOT, field.name) for field in fields(Slot) if field.name != "identity"}
+def test_a_slot_of_before_there_were_identities_and_statistics() -> None:
+    facts = {field.name: getattr(SLOT, field.name) for field in fields(Slot) if field.name not in ("identity", "statistics")}
     assert read_slot(SLOT_FILE.write(facts, {}), "here") == SLOT
     assert read_slot(write_slot(replace(SLOT, identity="5")), "here").identity == "5"
+    counted = replace(SLOT, statistics=SlotStatistics(5, 400, 2, 7, 300))
+    assert read_slot(write_slot(counted), "here") == counted
 
 
 def test_what_is_damaged_is_never_believed() -> None:

@@ -37,7 +37,9 @@ from tailrace.replication.from_mark import sharing
 from tailrace.replication.same_log import check_same, check_slot, fingerprint_in, fitting_mark, slot_in_words
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.replication.timelines import check_taken, timeline_at
+from tailrace.replication.window_statistics import statistics_of
 from tailrace.slots.slot import WAL_REMOVED, Slot, invalidated
+from tailrace.slots.statistics import SlotStatistics
 from tailrace.storage.segments import Segments
 from tailrace.storage.source import Source
 from tailrace.transactions.blocks import StreamedByXid
@@ -73,6 +75,7 @@ class _Given:
     carried: Carried
     is_whole: bool
     streamed: StreamedByXid
+    statistics: SlotStatistics
 
 
 @dataclass(slots=True)
@@ -150,7 +153,10 @@ class Acquired:
                 if indexes[-1].next_lsn > self.read_upto:
                     wanted = DecodingRange(self.read_upto, upto, demand, is_strict=True, streamed=self.streamed)
                     carried, window = step(source, self.runner, self._carried, indexes, wanted)
-                    self._given = _Given(Lsn(min(carried.lsn, upto)), carried, carried.lsn <= upto, window.blocks.after)
+                    self._given = _Given(
+                        Lsn(min(carried.lsn, upto)), carried, carried.lsn <= upto, window.blocks.after,
+                        statistics_of(window.plan, window.blocks.before),
+                    )  # fmt: skip
                     return window
                 self._carried = carry(source, self.runner, self._carried, indexes)  # confirmed before, so that it is only planned
                 self._log.needed_from = self._carried.restart_lsn
@@ -165,6 +171,7 @@ class Acquired:
         if given is None:
             return
         self.read_upto = max(self.read_upto, given.upto)
+        self.slot = replace(self.slot, statistics=self.slot.statistics + given.statistics)
         self.fingerprint_at(self.read_upto)
         if given.is_whole:
             self._carried, self.streamed = given.carried, given.streamed

@@ -24,7 +24,8 @@ _FILE = FileKind("activity", "server activity", 1, "zstd", "Restart the server."
 @dataclass(frozen=True, slots=True)
 class ConnectedClient:
     """As pg_stat_activity and pg_stat_replication tell of it. Times in microseconds since 2000, 0: none; no address: a Unix
-    socket. `stream` is the state of what it streams, empty for nothing; `state` and `query` what it does, or did last."""
+    socket. `stream` is the state of what it streams, empty for nothing; lags are in microseconds, negative for
+    none; `state` and `query` what it does, or did last."""
 
     pid: int
     user: str
@@ -45,6 +46,9 @@ class ConnectedClient:
     reply_time: int
     sync_priority: int
     sync_state: str
+    write_lag: int
+    flush_lag: int
+    replay_lag: int
 
 
 @dataclass(frozen=True, slots=True)

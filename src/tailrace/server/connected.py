@@ -110,9 +110,11 @@ class ConnectedClients:
 def _told(client: Client, priority: int, state: str) -> ConnectedClient:
     stream = client.stream or StreamPositions(state="")
     address = "" if client.address is None else str(client.address)
+    write_lag, flush_lag, replay_lag = stream.lag.lags
     return ConnectedClient(
         pid=client.pid, user=client.user, database=client.database, application_name=client.application_name, address=address,
         port=client.port, began=client.began, is_walsender=client.is_walsender, state=client.state, query=client.query[:_SHOWN],
         slot=client.slot, stream=stream.state, sent=int(stream.sent), written=int(stream.written), flushed=int(stream.flushed),
         applied=int(stream.applied), reply_time=stream.reply_time, sync_priority=priority, sync_state=state,
+        write_lag=write_lag, flush_lag=flush_lag, replay_lag=replay_lag,
     )  # fmt: skip

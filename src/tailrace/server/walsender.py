@@ -29,6 +29,7 @@ from tailrace.plugins.printing import few_at_a_time
 from tailrace.replication.acquired import Acquired, Limit
 from tailrace.replication.waiting import AsyncWaiter
 from tailrace.server.clock import now
+from tailrace.server.lag import LagTracker
 from tailrace.server.link import ClientLink
 from tailrace.server.shared_windows import Frame, InThread, SharedWindows, key_of_window
 from tailrace.window import WindowSize
@@ -66,6 +67,13 @@ class StreamPositions:
     flushed: Lsn = Lsn(0)
     applied: Lsn = Lsn(0)
     reply_time: int = 0
+    lag: LagTracker = field(default_factory=LagTracker)
+
+    def advance(self, sent: Lsn) -> None:
+        """All that comes before `sent` has been sent."""
+        if sent > self.sent:
+            self.sent = sent
+            self.lag.sent(sent, now())
 
 
 class StreamCanceled(UsageError):
@@ -143,7 +151,7 @@ class WalSender:
         if not isinstance(polled, NothingNew):
             await self._send(polled)
             return
-        self.positions.sent = max(self.positions.sent, self.acquired.read_upto)
+        self.positions.advance(self.acquired.read_upto)
         self.positions.state = "streaming"
         if max(self.positions.flushed, self.positions.written) < self.positions.sent:
             self._send_keepalive(wants_reply=False)
@@ -170,7 +178,7 @@ class WalSender:
                 return
         end = Lsn(window.log.end)
         self.plugin.written_upto(end)
-        self.positions.sent = max(self.positions.sent, end)
+        self.positions.advance(end)
 
     def _begun_anew(self, window: Pipeline, memory: Mapping[str, Any]) -> tuple[OutputPlugin, Iterator[Frame]]:
         """The window's frames as another plugin makes them, that remembers this."""
@@ -184,7 +192,7 @@ class WalSender:
         for piece in pieces:
             self.link.send_frames(piece)
             await self.link.flush()
-        self.positions.sent = max(self.positions.sent, sent)
+        self.positions.advance(sent)
         await self._confirm_if_due()
 
     def _frames(self, window: Pipeline, plugin: OutputPlugin) -> Iterator[Frame]:
@@ -269,6 +277,7 @@ class WalSender:
         written, flushed, applied = (min(each, positions.sent) for each in (reply.written, reply.flushed, reply.applied))
         positions.written, positions.flushed, positions.applied = written, flushed, applied
         positions.reply_time = reply.sent_at
+        positions.lag.replied((written, flushed, applied), positions.sent, now())
         if reply.wants_reply:
             self._send_keepalive(wants_reply=False)
         if self._has_to_confirm or self._is_stopping:

@@ -14,6 +14,7 @@ from tailrace.checksummed_file import FileKind, fact
 from tailrace.dataclass import dataclass
 from tailrace.errors import MissingHistory, UsageError
 from tailrace.model import Lsn
+from tailrace.slots.statistics import NOTHING_DECODED, SlotStatistics
 from tailrace.wal.log_fingerprint import LogFingerprint
 
 SLOT_FILE = FileKind("slot", "a slot", version=1, compression="zstd", hint="Drop the slot, and create it again.")
@@ -51,21 +52,21 @@ class Slot:
     invalidation_reason: str = ""
     identity: str = ""
     fingerprint: LogFingerprint | None = None
+    statistics: SlotStatistics = NOTHING_DECODED
 
     def backlog(self, end: Lsn) -> int:
         """How many bytes of WAL its consumer has not seen, to where the log ends."""
         return max(0, end - self.confirmed_flush_lsn)
 
 
-_SCALARS = {name: hint for name, hint in get_type_hints(Slot).items() if name not in ("options", "fingerprint")}
+_SCALARS = {name: hint for name, hint in get_type_hints(Slot).items() if name not in ("options", "fingerprint", "statistics")}
 
 
 def write_slot(slot: Slot) -> bytes:
     """The bytes of the file."""
     fingerprint = slot.fingerprint.facts() if slot.fingerprint is not None else None
-    return SLOT_FILE.write(
-        {**{name: getattr(slot, name) for name in _SCALARS}, "options": slot.options, "stood": fingerprint}, {}
-    )
+    facts = {"options": slot.options, "stood": fingerprint, "decoded": slot.statistics.facts()}
+    return SLOT_FILE.write({**{name: getattr(slot, name) for name in _SCALARS}, **facts}, {})
 
 
 def read_slot(data: bytes, where: str) -> Slot:
@@ -76,7 +77,10 @@ def read_slot(data: bytes, where: str) -> Slot:
 def _slot_from(facts: dict[str, Any], _: object) -> Slot:
     facts = {"identity": "", **facts}
     scalars = {name: fact(facts[name], kind) for name, kind in _SCALARS.items()}
-    slot = Slot(options=_options(facts["options"]), fingerprint=LogFingerprint.of(facts.get("stood")), **scalars)
+    statistics = SlotStatistics.of(facts.get("decoded"))
+    slot = Slot(
+        options=_options(facts["options"]), fingerprint=LogFingerprint.of(facts.get("stood")), statistics=statistics, **scalars
+    )  # fmt: skip
     if slot.invalidation_reason not in ("", WAL_REMOVED):
         raise ValueError(f'"{slot.invalidation_reason}" is no reason to be invalid')
     check_name(slot.name)
@@ -157,4 +161,4 @@ def copy_of(slot: Slot, name: str, identity: str) -> Slot:
     """A slot that stands where this one does. Raises UsageError (55000) if that cannot go on."""
     if slot.invalidation_reason:
         raise UsageError(f'cannot copy invalidated replication slot "{slot.name}"', sqlstate="55000")
-    return replace(slot, name=name, temporary=False, identity=identity)
+    return replace(slot, name=name, temporary=False, identity=identity, statistics=NOTHING_DECODED)

@@ -12,6 +12,7 @@ from tailrace.catalog.rows.column_values import float4s, int2_vector, oid_vector
 from tailrace.model import PgType
 from tailrace.sql.sql_types import ARROW, oid_of, read_array
 from tailrace.types import oids
+from tailrace.types.built_in import built_in_types
 from tailrace.types.registry import format_values
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Values
@@ -38,6 +39,14 @@ def catalog_array(values: Any, kind: str, type_of: Callable[[int], PgType], styl
     if kind == "float4":
         return pa.array(float4s(values), arrow)
     return pa.array([signed32(each) for each in numbers] if kind == "int4" else numbers, arrow)
+
+
+def interval_text(microseconds: int, style: TextStyle) -> str:
+    """As interval_out prints so many."""
+    stored = microseconds.to_bytes(8, "little", signed=True) + bytes(8)
+    [text] = _formatted([stored], built_in_types()[oids.INTERVAL], style)
+    assert text is not None
+    return text
 
 
 def _formatted(stored: Sequence[bytes | None], pg_type: PgType, style: TextStyle) -> list[str | None]:

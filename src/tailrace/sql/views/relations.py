@@ -25,7 +25,7 @@ from tailrace.sql.query.system_functions import PREFIX, rows_type
 from tailrace.sql.source_database import SourceDatabase
 from tailrace.sql.sql_types import ARROW
 from tailrace.sql.views.catalog_objects import CatalogObjects
-from tailrace.sql.views.catalog_values import catalog_array
+from tailrace.sql.views.catalog_values import catalog_array, interval_text
 from tailrace.sql.views.untracked_catalogs import UNREAD, built_in_rows, is_taken_for_empty, untracked_columns
 from tailrace.sql.views.view_columns import catalog_columns, function_columns, views_of
 from tailrace.types.times.calendar import UNIX_TO_POSTGRES_USECS
@@ -116,9 +116,11 @@ class Relations:
         return status, location.slot(slot.name) if status.wal_status == "lost" else slot
 
     def _slot_statistics(self) -> Iterator[list[Any]]:
-        """Nothing is ever spilled here; what was decoded is not counted."""
+        """Nothing is ever spilled here, and nothing reset."""
         for slot in self.database.slots():
-            yield [slot.name, 0, 0, 0, None, None, None, None, None, None]
+            decoded = slot.statistics
+            streamed = decoded.stream_txns, decoded.stream_count, decoded.stream_bytes
+            yield [slot.name, 0, 0, 0, *streamed, decoded.total_txns, decoded.total_bytes, None]
 
     def _origins(self) -> Iterator[list[Any]]:
         if self.database.found is None:
@@ -136,9 +138,14 @@ class Relations:
                     "pid": each.pid, "usename": each.user, "application_name": each.application_name, "client_addr": each.address or None,
                     "client_port": each.port, "backend_start": _unix(each.began), "state": each.stream, "sent_lsn": each.sent,
                     "write_lsn": each.written or None, "flush_lsn": each.flushed or None, "replay_lsn": each.applied or None,
-                    "sync_priority": each.sync_priority, "sync_state": each.sync_state, "reply_time": _unix(each.reply_time),
+                    "write_lag": self._interval(each.write_lag), "flush_lag": self._interval(each.flush_lag),
+                    "replay_lag": self._interval(each.replay_lag), "sync_priority": each.sync_priority, "sync_state": each.sync_state,
+                    "reply_time": _unix(each.reply_time),
                 }  # fmt: skip
                 yield self._row("pg_stat_replication", told)
+
+    def _interval(self, lag: int) -> str | None:
+        return None if lag < 0 else interval_text(lag, self.parameters.style)
 
     def _clients(self) -> Iterator[list[Any]]:
         for each in self.database.activity.clients:
