@@ -18,6 +18,7 @@ from tailrace.pipeline.runner import Runner
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.server.host_based_access import Method, parse_rules
 from tailrace.server.instance import Instance
+from tailrace.server.malloc import give_back_what_is_freed
 from tailrace.server.roles import parse_roles
 from tailrace.server.server import SlotServer, tls_context
 from tailrace.server.settings import ServerSettings
@@ -41,6 +42,7 @@ class AccessFiles:
 
 def serve_slots(settings: ServerSettings, files: AccessFiles, on: On, *, only_check: bool) -> None:
     """Until SIGINT or SIGTERM."""
+    give_back_what_is_freed()
     settings = files.read_into(settings)
 
     def runner(size: int) -> Runner:
