@@ -24,6 +24,8 @@ from tailrace.errors import CorruptWal, MissingHistory
 from tailrace.pipeline import LocalRunner
 from tailrace.replication.acquired import Acquired
 from tailrace.replication.slot_location import SlotLocation
+from tailrace.replication.slot_wal import status_of
+from tailrace.replication.waiting import finish
 
 pytestmark = pytest.mark.postgres
 MAJORS = [pytest.param(14, marks=pytest.mark.matrix), 16, pytest.param(18, marks=pytest.mark.matrix)]
@@ -188,6 +190,29 @@ def test_is_lost_while_nobody_consumes(tmp_path: Path) -> None:
                 pass
             assert caught.value.sqlstate == "55000"
             assert location.slot("mine").invalidation_reason == "wal_removed"
+
+
+def test_is_not_lost_to_others_while_its_consumer_is_further(tmp_path: Path) -> None:
+    """WAL goes that the slot's file says it needs, and its consumer does not any more."""
+    with Server(16) as server, receiving(server, archive := tmp_path / "archive"):
+        server.say("CREATE TABLE t (id int)")
+        create_on_archive(server, archive, tmp_path / "state")
+        location = SlotLocation.open(tmp_path / "state")
+
+        def status() -> str:
+            return finish(status_of(location, location.slot("mine"), -1)).wal_status
+
+        with acquired(location, "mine", LocalRunner(1)) as consumer:
+            for _ in range(3):
+                server.say("INSERT INTO t VALUES (1)")
+                end = server.switch_wal()
+            assert ours_upto(consumer, end).count("INSERT") == 3
+            assert status() == "reserved"
+            for path in _whole(archive)[:-2]:
+                path.unlink()
+            assert status() == "unreserved"
+            assert not location.slot("mine").invalidation_reason
+        assert status() == "lost"
 
 
 def _look_for(consumer: Acquired, seconds: float) -> None:

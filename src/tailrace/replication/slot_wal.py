@@ -31,8 +31,8 @@ def status_of(location: SlotLocation, slot: Slot, max_slot_wal_keep_size: int) -
         return status
     yield NothingNew.for_a_moment()  # a listing may be made while files are renamed
     status = _seen(slot, max_slot_wal_keep_size)
-    if status.wal_status == "lost":
-        lose(location, slot)
+    if status.wal_status == "lost" and not lose(location, slot):
+        return WalStatus("unreserved", None)  # whoever has it may be further than its file says, and then it goes on
     return status
 
 
