@@ -9,6 +9,7 @@ location share what they found out since, as walsenders share nothing. Medians, 
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import subprocess
 import sys
@@ -69,13 +70,14 @@ def _print(server: Server, served: Served, end: str, megabytes: float, runs: int
         "walsender CPU s",
         "tailrace CPU s",
         "ratio",
+        "clients CPU s",
         "at first s",
     )
     table = Table(*columns, title=f"{megabytes:,.0f} MB of WAL")
     number = 0
     for count in counts:
         for plugin in PLUGINS:
-            taken: dict[str, list[tuple[float, float]]] = {"server": [], "served": []}
+            taken: dict[str, list[tuple[float, float, float]]] = {"server": [], "served": []}
             for _ in range(runs + 1):
                 for name, side in (("server", server), ("served", served)):
                     number += 1
@@ -85,12 +87,14 @@ def _print(server: Server, served: Served, end: str, megabytes: float, runs: int
             for which in range(2):
                 theirs, ours = (statistics.median(each[which] for each in times[1:]) for times in taken.values())
                 cells += [f"{theirs:.2f}", f"{ours:.2f}", f"{theirs / ours:.1f}"]
-            table.add_row(str(count), plugin, *cells, f"{first:.2f}")
+            clients = statistics.median(each[2] for each in taken["served"][1:])
+            table.add_row(str(count), plugin, *cells, f"{clients:.2f}", f"{first:.2f}")
     Console(width=120).print(table)
 
 
-def _streamed(side: Server | Served, plugin: str, end: str, slots: list[str]) -> tuple[float, float]:
-    """Seconds until so many at once have all, and CPU seconds of what served them."""
+def _streamed(side: Server | Served, plugin: str, end: str, slots: list[str]) -> tuple[float, float, float]:
+    """Seconds until so many at once have all, and CPU seconds of what served them, and of pg_recvlogical: on as many cores as there are it takes no
+    less than the two together."""
     with side.connect() as connection:
         for slot in slots:
             connection.execute(f"SELECT pg_copy_logical_replication_slot('{plugin}', '{slot}')".encode())
@@ -98,14 +102,22 @@ def _streamed(side: Server | Served, plugin: str, end: str, slots: list[str]) ->
     more = [*PLUGINS[plugin], "--start", "--no-loop", "-f", "/dev/null", "--endpos", end, "-s", "0"]
     began, worked = time.monotonic(), _cpu(side)
     clients = [subprocess.Popen([client, "-d", side.dsn(), "-S", slot, *more], stderr=subprocess.DEVNULL) for slot in slots]
+    received = 0.0
     for each in clients:
-        if each.wait(3600):
+        _, status, used = os.wait4(each.pid, 0)
+        each.returncode = os.waitstatus_to_exitcode(status)
+        if each.returncode:
             raise RuntimeError(f"pg_recvlogical ended with {each.returncode}")
-    taken, took = time.monotonic() - began, _cpu(side) - worked
+        received += used.ru_utime + used.ru_stime
+    taken = time.monotonic() - began
+    with side.connect() as connection:
+        while connection.execute("SELECT FROM pg_stat_replication").fetchall():  # a process's times count once it has ended
+            time.sleep(0.01)
+    took = _cpu(side) - worked
     with side.connect() as connection:
         for slot in slots:
             connection.execute(f"SELECT pg_drop_replication_slot('{slot}')".encode())
-    return taken, took
+    return taken, took, received
 
 
 def _cpu(side: Server | Served) -> float:
