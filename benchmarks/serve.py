@@ -111,7 +111,7 @@ def _streamed(side: Server | Served, plugin: str, end: str, slots: list[str]) ->
         received += used.ru_utime + used.ru_stime
     taken = time.monotonic() - began
     with side.connect() as connection:
-        while connection.execute("SELECT FROM pg_stat_replication").fetchall():  # a process's times count once it has ended
+        while connection.execute("SELECT pid FROM pg_stat_replication").fetchall():  # a process's times count once it has ended
             time.sleep(0.01)
     took = _cpu(side) - worked
     with side.connect() as connection:
