@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Any, Self
 
+from support.scram_client import ScramLogin
 from tailrace.wire import messages as m
 from tailrace.wire.connection import Connection
 from tailrace.wire.formats import Side
@@ -22,9 +23,19 @@ _SECONDS = 60
 
 
 class RawClient:
-    """State: the socket, and its end of the conversation. `greeting` is what came up to the first ReadyForQuery, or the error in its place."""
+    """State: the socket, and its end of the conversation. `login` answers what it is asked for before it is let in. `greeting` is what came up to the
+    first ReadyForQuery, or the error in its place."""
 
-    def __init__(self, port: int, *, tls: ssl.SSLContext | None = None, protocol: int = PROTOCOL_3_0, **parameters: str) -> None:
+    def __init__(
+        self,
+        port: int,
+        *,
+        tls: ssl.SSLContext | None = None,
+        protocol: int = PROTOCOL_3_0,
+        login: ScramLogin | None = None,
+        **parameters: str,
+    ) -> None:
+        self._login = login
         self.socket: socket.socket = socket.create_connection(("127.0.0.1", port), _SECONDS)
         self._end = Connection(Side.FRONTEND)
         if tls is not None:
@@ -61,6 +72,8 @@ class RawClient:
         """All up to one of this kind, it included, or to the end of the connection."""
         while (message := self.message()) is not None:
             yield message
+            if isinstance(message, m.Authentication) and self._login and (answer := self._login.answer(message)):
+                self.send(answer)
             if isinstance(message, kind):
                 return
 

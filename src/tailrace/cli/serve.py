@@ -20,8 +20,9 @@ from tailrace.server.host_based_access import Method, parse_rules
 from tailrace.server.instance import Instance
 from tailrace.server.malloc import give_back_what_is_freed
 from tailrace.server.roles import parse_roles
-from tailrace.server.server import SlotServer, tls_context
+from tailrace.server.server import SlotServer
 from tailrace.server.settings import ServerSettings
+from tailrace.server.tls import load_tls
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ async def _served(server: SlotServer, instance: Instance, files: AccessFiles) ->
 def _said_of(instance: Instance) -> str:
     """What would be served, and to whom."""
     settings = instance.settings
-    tls_context(settings.tls)
+    load_tls(settings.tls)
     location = SlotLocation.open(settings.state)
     lines = [
         f"log: {settings.source}, system {instance.system}, PostgreSQL {instance.major}",

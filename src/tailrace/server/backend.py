@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 import traceback
 from typing import Any
 
@@ -18,6 +17,7 @@ from tailrace.server.replication_commands import run_command
 from tailrace.server.results import describe, rows_of, send_rows
 from tailrace.server.sql_commands import SqlCommands, aborted
 from tailrace.server.startup import start
+from tailrace.server.tls import Tls
 from tailrace.sql.grammar import statements_of
 from tailrace.sql.result import Result
 from tailrace.wire import messages as m
@@ -41,7 +41,7 @@ _ACTIVITY = {IDLE: "idle", IN_BLOCK: "idle in transaction", FAILED: "idle in tra
 class Backend:
     """State: its session, once the client was let in."""
 
-    def __init__(self, instance: Instance, link: ClientLink, tls: ssl.SSLContext | None) -> None:
+    def __init__(self, instance: Instance, link: ClientLink, tls: Tls | None) -> None:
         self._instance, self._link, self._tls = instance, link, tls
         self._session: ClientSession | None = None
         self._sql: SqlCommands | None = None

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-import ssl
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +19,8 @@ from tailrace.server.backend import Backend
 from tailrace.server.instance import Instance
 from tailrace.server.link import ClientLink
 from tailrace.server.plugin_warnings import tell_warnings
-from tailrace.server.settings import ServerSettings, TlsFiles
+from tailrace.server.settings import ServerSettings
+from tailrace.server.tls import Tls, load_tls
 from tailrace.storage.file_lock import FileLock
 
 _OURSELVES = 0
@@ -39,7 +39,7 @@ class SlotServer:
         self._backends: dict[asyncio.Task[None], Backend] = {}
         self._lock: FileLock | None = None
         self._socket: Path | None = None
-        self._tls: ssl.SSLContext | None = None
+        self._tls: Tls | None = None
         self._telling: asyncio.Task[None] | None = None
         self._full_since = -_TOLD_EVERY
         self.port = instance.settings.port
@@ -47,7 +47,7 @@ class SlotServer:
     async def start(self) -> None:
         """Raises UsageError where somebody else serves this location, listens on this port, or a certificate cannot be used."""
         settings = self._instance.settings
-        self._tls = tls_context(settings.tls)
+        self._tls = load_tls(settings.tls)
         self._lock = _only_server_of(settings.state)
         tell_warnings()
         for address in settings.listen_addresses:
@@ -98,7 +98,7 @@ class SlotServer:
         """Take rules, roles, certificates and timeouts anew; what is connected stays. Raises UsageError, and keeps what was, for a certificate that
         cannot be used."""
         now = self._instance.settings
-        self._tls = tls_context(settings.tls)
+        self._tls = load_tls(settings.tls)
         self._instance.settings = replace(
             settings, source=now.source, state=now.state, listen_addresses=now.listen_addresses, port=now.port,
             unix_socket_directory=now.unix_socket_directory,
@@ -149,34 +149,3 @@ def _only_server_of(state: Path) -> FileLock:
         )  # fmt: skip
     lock.write(str(os.getpid()))
     return lock
-
-
-def tls_context(files: TlsFiles | None) -> ssl.SSLContext | None:
-    """TLS 1.2 or newer, as the server has it by default. Raises UsageError (F0000)."""
-    if files is None:
-        return None
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    for file, what in ((files.certificate, "server certificate file"), (files.key, "private key file")):
-        if not file.is_file():
-            raise UsageError(f'could not load {what} "{file}": No such file or directory', sqlstate="F0000")
-    _check_rights(files.key)
-    try:
-        context.load_cert_chain(files.certificate, files.key, lambda: "")  # nobody is there who could be asked for a passphrase
-    except (OSError, ValueError) as error:
-        why = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
-        raise UsageError(f'could not load server certificate file "{files.certificate}": {why}', sqlstate="F0000") from None
-    return context
-
-
-def _check_rights(key: Path) -> None:
-    """Raise UsageError (F0000) for a private key that others can read (`check_ssl_key_file_permissions`)."""
-    found = key.stat()
-    if found.st_uid not in (0, os.geteuid()):
-        raise UsageError(f'private key file "{key}" must be owned by the database user or root', sqlstate="F0000")
-    if found.st_mode & (0o037 if found.st_uid == 0 else 0o077):
-        raise UsageError(
-            f'private key file "{key}" has group or world access', sqlstate="F0000",
-            detail="File must have permissions u=rw (0600) or less if owned by the database user, or permissions u=rw,g=r (0640) or less "
-            "if owned by root.",
-        )  # fmt: skip

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import pwd
-import ssl
 from dataclasses import field
 
 from tailrace.dataclass import dataclass
@@ -20,6 +19,7 @@ from tailrace.server.instance import Instance
 from tailrace.server.link import ClientLink
 from tailrace.server.roles import Role
 from tailrace.server.session_parameters import SessionParameters, options_of
+from tailrace.server.tls import Tls
 from tailrace.settings import parse_bool
 from tailrace.wire.fields import VIOLATION
 from tailrace.wire.messages import (
@@ -52,7 +52,7 @@ class Startup:
     parameters: list[tuple[str, str]] = field(default_factory=list)
 
 
-async def start(link: ClientLink, instance: Instance, client: Client, tls: ssl.SSLContext | None) -> ClientSession | None:
+async def start(link: ClientLink, instance: Instance, client: Client, tls: Tls | None) -> ClientSession | None:
     """The session; None for a client that only wanted to cancel another's command, or went. Raises TailraceError for one that is not let in."""
     packet = await _first_packet(link, tls)
     if packet is None:
@@ -65,7 +65,8 @@ async def start(link: ClientLink, instance: Instance, client: Client, tls: ssl.S
         link.send(negotiated)
     asked = _asked(packet)
     instance.clients.check_room()
-    role = await _authenticated(link, instance, asked)
+    end_point = tls.end_point if tls is not None and link.is_encrypted else None
+    role = await _authenticated(link, instance, asked, end_point)
     client.user, client.database, client.is_walsender = asked.user, asked.database, asked.is_walsender
     link.send(Authentication(OK))
     session = await _admitted(link, instance, client, role, asked)
@@ -74,11 +75,12 @@ async def start(link: ClientLink, instance: Instance, client: Client, tls: ssl.S
     return session
 
 
-async def _first_packet(link: ClientLink, tls: ssl.SSLContext | None) -> StartupMessage | CancelRequest | None:
+async def _first_packet(link: ClientLink, tls: Tls | None) -> StartupMessage | CancelRequest | None:
     while True:
         packet = await link.receive()
         if isinstance(packet, SSLRequest):
-            await link.answer_encryption(None if link.address[0] is None or link.is_encrypted else tls)
+            is_local = link.address[0] is None
+            await link.answer_encryption(None if tls is None or is_local or link.is_encrypted else tls.context)
         elif isinstance(packet, GSSENCRequest):
             await link.answer_encryption(None)
         elif packet is None or isinstance(packet, StartupMessage | CancelRequest):
@@ -115,7 +117,7 @@ def _asked(packet: StartupMessage) -> Startup:
     )  # fmt: skip
 
 
-async def _authenticated(link: ClientLink, instance: Instance, asked: Startup) -> Role:
+async def _authenticated(link: ClientLink, instance: Instance, asked: Startup, end_point: bytes | None) -> Role:
     """The role, once the client has shown that it is its own."""
     address, _ = link.address
     arrival = Arrival(asked.user, asked.database, address, link.is_encrypted, asked.is_physical)
@@ -128,7 +130,7 @@ async def _authenticated(link: ClientLink, instance: Instance, asked: Startup) -
         failed = instance.failed_logins
         failed.check(address)
         try:
-            await _exchange(link, ScramExchange(asked.user, settings.roles.find(asked.user)))
+            await _exchange(link, ScramExchange(asked.user, settings.roles.find(asked.user), end_point))
         except UsageError:
             await asyncio.sleep(failed.add(address))
             raise
