@@ -96,6 +96,17 @@ def test_passwords_and_roles(server: Server, files: tuple[Path, Path], tmp_path:
         assert f'line 1 of configuration file "{hba}"' in served.said()
 
 
+def test_a_wrong_password_is_told_however_late(server: Server, files: tuple[Path, Path], tmp_path: Path) -> None:
+    """The delay of failed logins is longer in the end than the time that a client has to show who it is."""
+    hba, roles = files
+    options = ("--hba", str(hba), "--roles", str(roles), "--authentication-timeout", "0.5")
+    with Served(server.data_dir, tmp_path / "state", *options) as served:
+        for delay in (0.1, 0.2, 0.4, 0.8):
+            began = time.monotonic()
+            assert _refused(served, user="reader", password="wrong") == 'password authentication failed for user "reader"'
+            assert time.monotonic() - began > delay
+
+
 def test_what_a_role_may_stream(server: Server, files: tuple[Path, Path], tmp_path: Path) -> None:
     hba, roles = files
     with (

@@ -73,8 +73,8 @@ class Backend:
     async def _started(self, client: Client) -> ClientSession | None:
         if self._is_stopping:
             raise UsageError("the database system is shutting down", sqlstate="57P03")
-        async with asyncio.timeout(self._instance.settings.authentication_timeout or None):
-            self._session = await start(self._link, self._instance, client, self._tls)
+        async with asyncio.timeout(self._instance.settings.authentication_timeout or None) as deadline:
+            self._session = await start(self._link, self._instance, client, self._tls, deadline)
         return self._session
 
     async def _end_session(self, session: ClientSession) -> None:

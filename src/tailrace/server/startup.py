@@ -52,8 +52,11 @@ class Startup:
     parameters: list[tuple[str, str]] = field(default_factory=list)
 
 
-async def start(link: ClientLink, instance: Instance, client: Client, tls: Tls | None) -> ClientSession | None:
-    """The session; None for a client that only wanted to cancel another's command, or went. Raises TailraceError for one that is not let in."""
+async def start(
+    link: ClientLink, instance: Instance, client: Client, tls: Tls | None, deadline: asyncio.Timeout
+) -> ClientSession | None:
+    """The session; None for a client that only wanted to cancel another's command, or went. `deadline` is when it has to have shown who it is.
+    Raises TailraceError for one that is not let in."""
     packet = await _first_packet(link, tls)
     if packet is None:
         return None
@@ -66,7 +69,7 @@ async def start(link: ClientLink, instance: Instance, client: Client, tls: Tls |
     asked = _asked(packet)
     instance.clients.check_room()
     end_point = tls.end_point if tls is not None and link.is_encrypted else None
-    role = await _authenticated(link, instance, asked, end_point)
+    role = await _authenticated(link, instance, asked, end_point, deadline)
     client.user, client.database, client.is_walsender = asked.user, asked.database, asked.is_walsender
     link.send(Authentication(OK))
     session = await _admitted(link, instance, client, role, asked)
@@ -117,7 +120,9 @@ def _asked(packet: StartupMessage) -> Startup:
     )  # fmt: skip
 
 
-async def _authenticated(link: ClientLink, instance: Instance, asked: Startup, end_point: bytes | None) -> Role:
+async def _authenticated(
+    link: ClientLink, instance: Instance, asked: Startup, end_point: bytes | None, deadline: asyncio.Timeout
+) -> Role:
     """The role, once the client has shown that it is its own."""
     address, _ = link.address
     arrival = Arrival(asked.user, asked.database, address, link.is_encrypted, asked.is_physical)
@@ -132,6 +137,7 @@ async def _authenticated(link: ClientLink, instance: Instance, asked: Startup, e
         try:
             await _exchange(link, ScramExchange(asked.user, settings.roles.find(asked.user), end_point))
         except UsageError:
+            deadline.reschedule(None)  # it has answered in time: what it waits for now is our doing
             await asyncio.sleep(failed.add(address))
             raise
         failed.clear(address)
