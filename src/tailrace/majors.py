@@ -118,6 +118,12 @@ UNOPENED_RELATIONS_EXPLAINED = Capability(16)  # validate_relation_kind (table.c
 # -- SQL -------------------------------------------------------------------------------------------------------------------------
 
 BOOLEAN_CONSTANTS = Capability(15)  # makeBoolAConst (gram.y): true is a constant, not a cast to bool, which names its column
+BOUNDS_WITH_UNITS = Capability(
+    17
+)  # parse_and_validate_value (guc.c): the bounds of a range have the parameter's unit behind them
+TRANSACTION_NOT_RESET = Capability(16)  # GUC_NO_RESET (guc.c): parameters of a transaction cannot be reset
+SCRAM_ITERATIONS = Capability(16)  # the parameter, and that clients are told of it (guc_tables.c)
+SEARCH_PATH_REPORTED = Capability(18)  # clients are told of it (guc_tables.c)
 PARAMETERS_SPELLED_AS_DEFINED = Capability(18)  # set_config_option (guc.c): errors do not name a parameter as it was written
 
 # -- types -----------------------------------------------------------------------------------------------------------------------
@@ -167,7 +173,6 @@ FREE_A_SLOT = {  # ReplicationSlotCreate (slot.c)
     17: 'Free one or increase "max_replication_slots".',
 }
 NO_TARGET_LSN_STATE = {14: "XX000", 18: "22023"}  # pg_replication_slot_advance (slotfuncs.c): invalid target WAL LSN
-KILOBYTES = {14: "", 17: " kB"}  # parse_and_validate_value (guc.c): behind the bounds of a size's range
 SIZE_UNITS = {  # pg_size_bytes (dbsize.c)
     14: '"bytes", "kB", "MB", "GB", "TB", and "PB"',
     16: '"bytes", "B", "kB", "MB", "GB", "TB", and "PB"',

@@ -7,18 +7,28 @@ options; `defGetBoolean` (`commands/define.c`) reads those of commands, of pgout
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Mapping
 
+from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
-from tailrace.majors import KILOBYTES, NEWEST, said_by
+from tailrace.majors import BOUNDS_WITH_UNITS, NEWEST, supports
 from tailrace.model import Lsn
 
 WORK_MEM = 64 << 20
 """PostgreSQL's default of logical_decoding_work_mem, in bytes."""
-_LEAST_WORK_MEM, _MOST_WORK_MEM = 64 << 10, (2**31 - 1) << 10
+_INT_MAX, _HUGE = 2**31 - 1, 1e18
 _BOOLEANS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
-_KB = {"": 1, "kb": 1, "mb": 1 << 10, "gb": 1 << 20, "tb": 1 << 30}
 _SPACES = " \t\n\v\f\r"
+_C_INTEGER = re.compile(r"[+-]?(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")
+_C_FLOAT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_UNITS: Mapping[str, Mapping[str, float]] = {
+    "ms": {"d": 86_400_000, "h": 3_600_000, "min": 60_000, "s": 1000, "ms": 1, "us": 1 / 1000},
+    "s": {"d": 86_400, "h": 3600, "min": 60, "s": 1, "ms": 1 / 1000, "us": 1 / 1_000_000},
+    "kB": {"TB": 1 << 30, "GB": 1 << 20, "MB": 1 << 10, "kB": 1, "B": 1 / 1024},
+}
+"""For the unit that a parameter is kept in, how much of it the units are that its values may be written in; the largest comes first."""
 
 
 def parse_bool(text: str) -> bool | None:
@@ -57,30 +67,88 @@ def parse_lsn(text: str) -> Lsn:
         raise UsageError(str(error), sqlstate="22P02") from None
 
 
+# -- integers, as parameters have them -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Integer:
+    """What an integer parameter can be, in its unit: that of a number without one. Without a unit it takes none."""
+
+    least: int
+    most: int = _INT_MAX
+    unit: str = ""
+
+
+_WORK_MEM = Integer(64, unit="kB")
+
+
 def parse_int(text: str) -> int | None:
-    """An integer as C writes it, or a fraction, which is rounded (`parse_int` in `utils/misc/guc.c`, without a unit); None for
-    anything else."""
-    digits = text.strip(_SPACES)
-    if re.fullmatch(r"[+-]?0[0-7]+", digits):
-        return int(digits, 8)
-    if re.fullmatch(r"[+-]?(0[xX][0-9a-fA-F]+|\d+)", digits):
-        return int(digits, 0)
-    return round(float(digits)) if re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", digits) else None
+    """An integer as C writes it, or a fraction, which is rounded, without a unit (`parse_int` in `utils/misc/guc.c`); None for anything else."""
+    return _integer(text, {})[0]
+
+
+def read_integer(name: str, value: str, kind: Integer, major: int = NEWEST) -> int:
+    """The value of a parameter, in its unit. Raises UsageError (22023) in the words of this major (`parse_and_validate_value`)."""
+    number, hint = _integer(value, _UNITS.get(kind.unit, {}))
+    if number is None:
+        raise UsageError(f'invalid value for parameter "{name}": "{value}"', hint=hint, sqlstate="22023")
+    if not kind.least <= number <= kind.most:
+        found, *bounds = (f"{each} {kind.unit}".rstrip() for each in (number, kind.least, kind.most))
+        least, most = bounds if supports(major, BOUNDS_WITH_UNITS) else (kind.least, kind.most)
+        raise UsageError(f'{found} is outside the valid range for parameter "{name}" ({least} .. {most})', sqlstate="22023")
+    return number
+
+
+def show_integer(number: int, unit: str) -> str:
+    """In the largest unit of which it is a whole number, as SHOW prints it (`convert_int_from_base_unit`)."""
+    if not unit or number <= 0:
+        return str(number)
+    shown, size = next((each, int(size)) for each, size in _UNITS[unit].items() if size <= 1 or number % size == 0)
+    return f"{number // size}{shown}"
+
+
+def _integer(text: str, units: Mapping[str, float]) -> tuple[int | None, str]:
+    """The integer that is written, or None and a hint. A fraction of a unit is rounded to whole ones of the next smaller unit."""
+    number, unit = _number(text.lstrip(_SPACES))
+    if number is None or (unit and not units):
+        return None, ""
+    if unit and unit not in units:
+        *most, last = [f'"{each}"' for each in units][::-1]
+        return None, f"Valid units for this parameter are {', '.join(most)}, and {last}."
+    if unit:
+        number *= units[unit]
+        smaller = next((size for size in units.values() if size < units[unit]), None)
+        number = number if smaller is None else round(number / smaller) * smaller
+    if not -_INT_MAX - 1 <= round(number) <= _INT_MAX:
+        return None, "Value exceeds integer range."
+    return round(number), ""
+
+
+def _number(text: str) -> tuple[float | None, str]:
+    """The number that a text begins with (`strtol`, and `strtod` where that stops at a point or an e, or has no room), and what stands behind."""
+    found = _C_INTEGER.match(text)
+    if found and text[found.end() : found.end() + 1] not in (".", "e", "E"):
+        number = _whole(found[0])
+    else:
+        found = _C_FLOAT.match(text)
+        if found is None:
+            return None, ""
+        number = float(found[0])
+    if math.isinf(number):
+        return None, ""
+    return max(-_HUGE, min(number, _HUGE)), text[found.end() :].strip(_SPACES)
+
+
+def _whole(digits: str) -> float:
+    """An integer as C writes it; infinity for one that is beyond all numbers. Python's `int` reads no thousands of decimal digits."""
+    unsigned = digits.lstrip("+-")
+    base = 16 if unsigned[1:2] in ("x", "X") else 8 if unsigned[0] == "0" else 10
+    try:
+        return float(digits) if base == 10 else float(int(digits, base))
+    except OverflowError:
+        return math.inf
 
 
 def parse_work_mem(value: str, major: int = NEWEST) -> int:
-    """logical_decoding_work_mem in bytes: a number without a unit is one of kB (`utils/misc/guc.c`)."""
-    match = re.fullmatch(r"\s*(\d+)\s*([kMGT]B|B)?\s*", value)
-    if match is None:
-        has_unit = re.match(r"\s*\d", value) is not None
-        hint = 'Valid units for this parameter are "B", "kB", "MB", "GB", and "TB".' if has_unit else ""
-        raise UsageError(f'invalid value for parameter "logical_decoding_work_mem": "{value}"', hint=hint, sqlstate="22023")
-    size = int(match[1]) if match[2] == "B" else int(match[1]) * _KB[(match[2] or "").lower()] << 10
-    if size > _MOST_WORK_MEM:
-        message = f'invalid value for parameter "logical_decoding_work_mem": "{value}"'
-        raise UsageError(message, hint="Value exceeds integer range.", sqlstate="22023")
-    if size < _LEAST_WORK_MEM:
-        unit = said_by(major, KILOBYTES)
-        bounds = f'the valid range for parameter "logical_decoding_work_mem" (64{unit} .. 2147483647{unit})'
-        raise UsageError(f"{size >> 10} kB is outside {bounds}", sqlstate="22023")
-    return size
+    """logical_decoding_work_mem in bytes: a number without a unit is one of kB."""
+    return read_integer("logical_decoding_work_mem", value, _WORK_MEM, major) << 10

@@ -11,13 +11,13 @@ from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.majors import NEWEST, PARAMETERS_SPELLED_AS_DEFINED, supports
 from tailrace.model import Lsn
-from tailrace.settings import parse_lsn, parse_work_mem
+from tailrace.settings import Integer, parse_lsn, parse_work_mem, read_integer, show_integer
 from tailrace.types.style import PARAMETERS, TextStyle, check_interval_style, read_date_style
 from tailrace.types.times.zones import zone_of
-from tailrace.window import UNITS
 
 AS_OF = "tailrace.as_of"
 _WORK_MEM = "logical_decoding_work_mem"
+_FLOAT_DIGITS = Integer(-15, 3)
 _SHOWN = {
     "datestyle": "DateStyle", "timezone": "TimeZone", "intervalstyle": "IntervalStyle", "bytea_output": "bytea_output",
     "extra_float_digits": "extra_float_digits", "search_path": "search_path", "role": "role", "client_encoding": "client_encoding",
@@ -37,22 +37,37 @@ class Parameters:
         return name.lower() in (*PARAMETERS, AS_OF, _WORK_MEM)
 
     def under(self, name: str, value: str | None, major: int = NEWEST) -> Parameters:
-        """With a parameter set, or reset with None. Raises UsageError in the words of this major."""
+        """With a parameter set, or with None as it is by default. Raises UsageError in the words of this major."""
+        if value is None:
+            return self.reset(name, Parameters())
         name = self.shown(name)[0] if supports(major, PARAMETERS_SPELLED_AS_DEFINED) else name
         key = name.lower()
         if key == AS_OF:
             return replace(self, as_of=parse_lsn(value) if value else None)
         if key == _WORK_MEM:
-            return replace(self, work_mem="" if value is None else _size_text(parse_work_mem(value, major)))
+            return replace(self, work_mem=show_integer(parse_work_mem(value, major) >> 10, "kB"))
         if key not in PARAMETERS:
             raise UsageError(f'unrecognized configuration parameter "{name}"', sqlstate="42704")
-        field = PARAMETERS[key]
-        now = getattr(TextStyle(), field) if value is None else value
-        if key == "datestyle" and value is not None:
-            now = _date_style(self.style.date_style, value)
+        if key == "datestyle":
+            value = _date_style(self.style.date_style, value)
         if key == "intervalstyle":
-            check_interval_style(str(now), name)
-        return replace(self, style=_checked(self.style.under({key: str(now)}), key))
+            check_interval_style(value, name)
+        if key == "extra_float_digits":
+            value = str(read_integer(name, value, _FLOAT_DIGITS, major))
+        return replace(self, style=_checked(self.style.under({key: value}), key))
+
+    def reset(self, name: str, to: Parameters) -> Parameters:
+        """With a parameter as `to` has it. Raises UsageError (42704)."""
+        key = self.shown(name)[0].lower()
+        if key == AS_OF:
+            return replace(self, as_of=to.as_of)
+        if key == _WORK_MEM:
+            return replace(self, work_mem=to.work_mem)
+        return replace(self, style=replace(self.style, **{PARAMETERS[key]: getattr(to.style, PARAMETERS[key])}))
+
+    def reset_all(self, to: Parameters) -> Parameters:
+        """As `to`, but for the role (GUC_NO_RESET_ALL)."""
+        return replace(to, style=replace(to.style, role=self.style.role))
 
     def shown(self, name: str) -> tuple[str, str]:
         """The parameter's own spelling, and what SHOW prints."""
@@ -82,12 +97,6 @@ def _checked(style: TextStyle, key: str) -> TextStyle:
             message = f'invalid value for parameter "TimeZone": "{style.time_zone}"'
             raise UsageError(message, sqlstate="22023") from None
     return style
-
-
-def _size_text(size: int) -> str:
-    """In the largest unit of which it is a whole number, as SHOW prints it."""
-    unit = next(unit for unit in reversed(UNITS) if size % UNITS[unit] == 0)
-    return f"{size // UNITS[unit]}{unit}"
 
 
 def _date_style(before: str, value: str) -> str:
