@@ -61,8 +61,13 @@ class ClientSession:
         return database
 
     def set_parameter(self, name: str, value: str | None) -> None:
-        """One of the session's; None: its default. Others see the client by its application_name. Raises UsageError (42704, 22023, 55P02)."""
-        self.parameters.set(name, value, self.instance.major)
+        """One of the session's; None: its default. Others see the client by its application_name. Raises UsageError (42704, 22023, 55P02, 0A000)."""
+        self.parameters.set(name, value)
+        self.client.application_name = self.parameters.kept["application_name"]
+
+    def reset_parameters(self) -> None:
+        """All of them to the session's defaults."""
+        self.parameters.reset_all()
         self.client.application_name = self.parameters.kept["application_name"]
 
     def check_database_connection(self) -> None:

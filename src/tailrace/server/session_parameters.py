@@ -1,7 +1,7 @@
 """Parameters of a client's session: those that change how values look (`sql.parameters`), and what else a server's client sets or asks for
 (`utils/misc/guc.c`, `guc_tables.c`).
 
-What has no meaning here is kept and shown, and nothing else is done: timeouts of statements, planner settings.
+What has no meaning here is kept and shown, and nothing else is done (`kept_parameters`): timeouts of statements, planner settings.
 """
 
 from __future__ import annotations
@@ -11,21 +11,19 @@ from dataclasses import field
 
 from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
-from tailrace.server.client_text import clean_ascii
-from tailrace.settings import parse_bool
+from tailrace.majors import (
+    PARAMETERS_SPELLED_AS_DEFINED,
+    SCRAM_ITERATIONS,
+    SEARCH_PATH_REPORTED,
+    TRANSACTION_NOT_RESET,
+    supports,
+)
+from tailrace.server.kept_parameters import KEPT, OF_TRANSACTION, TIMEOUT
+from tailrace.settings import read_integer
 from tailrace.sql.parameters import Parameters
 from tailrace.types.style import spelled_encoding
 from tailrace.wire.messages import ParameterStatus
 
-_KEPT = {
-    "application_name": "", "client_min_messages": "notice", "default_transaction_isolation": "read committed",
-    "default_transaction_read_only": "off", "idle_in_transaction_session_timeout": "0", "idle_session_timeout": "0",
-    "jit": "off", "lock_timeout": "0", "row_security": "on", "standard_conforming_strings": "on", "statement_timeout": "0",
-    "synchronous_commit": "on", "transaction_isolation": "read committed", "transaction_read_only": "off",
-    "wal_sender_timeout": "1min", "geqo": "on", "enable_seqscan": "on", "backslash_quote": "safe_encoding",
-    "tcp_keepalives_idle": "0", "transaction_timeout": "0", "session_replication_role": "origin",
-    "lc_messages": "C", "lc_monetary": "C", "lc_numeric": "C", "lc_time": "C",
-}  # fmt: skip
 _SHOWN_ONLY = (
     "server_version", "server_version_num", "server_encoding", "integer_datetimes", "in_hot_standby", "is_superuser",
     "session_authorization", "wal_level", "wal_segment_size", "data_directory_mode", "max_wal_senders", "max_replication_slots",
@@ -38,21 +36,31 @@ _REPORTED = (
     "server_version", "server_encoding",
 )  # fmt: skip
 """GUC_REPORT, of which clients are told at once and whenever it changes."""
-_MILLISECONDS = {"us": 0.001, "ms": 1, "s": 1000, "min": 60_000, "h": 3_600_000, "d": 86_400_000, "": 1}
+_REPORTED_SINCE = {"scram_iterations": SCRAM_ITERATIONS, "search_path": SEARCH_PATH_REPORTED}
 
 
 @dataclass(slots=True)
 class SessionParameters:
-    """`of_text` are those of `sql.parameters`; `fixed` are the server's own. `sender_timeout` is wal_sender_timeout in seconds."""
+    """`of_text` are those of `sql.parameters`, `kept` those that mean nothing here; `fixed` are the server's own. State: what they are, what they
+    were when the session had started, to which RESET goes back (`reset_val`), and what the client has been told."""
 
     fixed: Mapping[str, str]
-    sender_timeout: float
+    major: int
     of_text: Parameters = field(default_factory=Parameters)
-    kept: dict[str, str] = field(default_factory=lambda: dict(_KEPT))
+    kept: Mapping[str, str] = field(default_factory=lambda: {name: value for name, (value, _) in KEPT.items()})
+    _of_text_at_start: Parameters = field(default_factory=Parameters)
+    _kept_at_start: Mapping[str, str] = field(default_factory=dict)
     _told: dict[str, str] = field(default_factory=dict)
 
-    def set(self, name: str, value: str | None, major: int) -> None:
-        """One of them; None: its default. Raises UsageError (42704, 22023, 55P02)."""
+    def __post_init__(self) -> None:
+        self.started()
+
+    def started(self) -> None:
+        """All that the client has asked for in its startup packet is set: what there is now is the session's default (PGC_S_CLIENT)."""
+        self._of_text_at_start, self._kept_at_start = self.of_text, self.kept
+
+    def set(self, name: str, value: str | None) -> None:
+        """One of them; None: as it was when the session had started. Raises UsageError (42704, 22023, 55P02, 0A000)."""
         key = name.lower()
         if key == "session_authorization" and value is None:
             return
@@ -60,19 +68,31 @@ class SessionParameters:
             raise UsageError(f'parameter "{key}" cannot be changed', sqlstate="55P02")
         if key == "client_encoding" and value is not None:
             _check_encoding(value)
-        if key not in self.kept:
-            self.of_text = self.of_text.under(name, value, major)
-            return
-        if key == "wal_sender_timeout":
-            self.sender_timeout = _seconds(key, value) if value is not None else self.sender_timeout
-        if key in ("default_transaction_read_only", "standard_conforming_strings") and value is not None:
-            meaning = parse_bool(value)
-            if meaning is None:
-                raise UsageError(f'parameter "{key}" requires a Boolean value', sqlstate="22023")
-            value = "on" if meaning else "off"
-        if key == "application_name" and value is not None:
-            value = clean_ascii(value)
-        self.kept[key] = _KEPT[key] if value is None else value
+        if key in KEPT:
+            self.kept = {**self.kept, key: self._of_start(key) if value is None else self._read(name, value)}
+        elif value is None:
+            self.of_text = self.of_text.reset(name, self._of_text_at_start)
+        else:
+            self.of_text = self.of_text.under(name, value, self.major)
+
+    def _of_start(self, key: str) -> str:
+        if key in OF_TRANSACTION and supports(self.major, TRANSACTION_NOT_RESET):
+            raise UsageError(f'parameter "{key}" cannot be reset', sqlstate="0A000")
+        return self._kept_at_start[key]
+
+    def _read(self, name: str, value: str) -> str:
+        key = name.lower()
+        return KEPT[key][1](key if supports(self.major, PARAMETERS_SPELLED_AS_DEFINED) else name, value, self.major)
+
+    def reset_all(self) -> None:
+        """All as they were when the session had started, but for those that belong to a transaction, and the role."""
+        self.of_text = self.of_text.reset_all(self._of_text_at_start)
+        self.kept = {**self._kept_at_start, **{name: self.kept[name] for name in OF_TRANSACTION}}
+
+    @property
+    def sender_timeout(self) -> float:
+        """wal_sender_timeout in seconds; 0: none."""
+        return read_integer("wal_sender_timeout", self.kept["wal_sender_timeout"], TIMEOUT) / 1000
 
     def show(self, name: str) -> tuple[str, str]:
         """The parameter's own spelling, and its value. Raises UsageError (42704)."""
@@ -99,7 +119,8 @@ class SessionParameters:
 
     def news(self) -> list[ParameterStatus]:
         """What the client has not been told of, or was told otherwise."""
-        now = dict(self.show(name) for name in _REPORTED)
+        since = [name for name, capability in _REPORTED_SINCE.items() if supports(self.major, capability)]
+        now = dict(self.show(name) for name in (*_REPORTED, *since))
         news = [ParameterStatus(name, value) for name, value in now.items() if self._told.get(name) != value]
         self._told = now
         return news
@@ -111,19 +132,6 @@ def _check_encoding(value: str) -> None:
             f'invalid value for parameter "client_encoding": "{value}"',
             detail=f"Conversion between {value} and UTF8 is not supported.", sqlstate="22023",
         )  # fmt: skip
-
-
-def _seconds(name: str, value: str) -> float:
-    """A time; a number without a unit is one of milliseconds."""
-    digits = value.strip().rstrip("abcdefghijklmnopqrstuvwxyz ")
-    unit = value.strip()[len(digits) :].strip()
-    try:
-        return float(digits) * _MILLISECONDS[unit] / 1000
-    except (KeyError, ValueError):
-        raise UsageError(
-            f'invalid value for parameter "{name}": "{value}"', sqlstate="22023",
-            hint='Valid units for this parameter are "us", "ms", "s", "min", "h", and "d".',
-        ) from None  # fmt: skip
 
 
 def options_of(text: str) -> list[tuple[str, str]]:

@@ -23,7 +23,7 @@ from tailrace.sql.result import Result, TextColumn
 from tailrace.wire.error_fields import WARNING
 
 _NOTHING_TO_DO = {
-    ast.DiscardStmt: "DISCARD ALL", ast.DeallocateStmt: "DEALLOCATE ALL", ast.UnlistenStmt: "UNLISTEN", ast.ListenStmt: "LISTEN",
+    ast.DeallocateStmt: "DEALLOCATE ALL", ast.UnlistenStmt: "UNLISTEN", ast.ListenStmt: "LISTEN",
     ast.CheckPointStmt: "CHECKPOINT", ast.ClosePortalStmt: "CLOSE CURSOR",
 }  # fmt: skip
 
@@ -76,6 +76,8 @@ class SqlCommands:
             return show(statement.name, self._session.parameters)
         if isinstance(statement, ast.VariableSetStmt):
             return self._set(statement)
+        if isinstance(statement, ast.DiscardStmt):
+            return self._discard(statement.target.name.replace("_", " "))
         if type(statement) in _NOTHING_TO_DO:
             return Result(tag=_NOTHING_TO_DO[type(statement)])
         return result_of_session_functions(statement, self._session)
@@ -111,13 +113,21 @@ class SqlCommands:
         if kind == "VAR_SET_MULTI":  # SET TRANSACTION, SET SESSION CHARACTERISTICS
             return Result(tag="SET")
         if kind == "VAR_RESET_ALL":
-            for name in session.parameters.kept:
-                session.set_parameter(name, None)
+            session.reset_parameters()
             return Result(tag="RESET")
         value = ", ".join(_constant(each) for each in statement.args) if kind == "VAR_SET_VALUE" else None
         session.set_parameter(statement.name, value)
         self._sql.parameters = session.parameters.of_text
         return Result(tag="RESET" if kind == "VAR_RESET" else "SET")
+
+    def _discard(self, tag: str) -> Result:
+        """DISCARD ALL has the parameters as they were when the session had started; of what the others are about there is nothing."""
+        if tag == "DISCARD ALL":
+            if self._session.status != IDLE:
+                raise UsageError("DISCARD ALL cannot run inside a transaction block", sqlstate="25001")
+            self._session.reset_parameters()
+            self._session.set_parameter("role", None)
+        return Result(tag=tag)
 
 
 def _constant(node: Any) -> str:

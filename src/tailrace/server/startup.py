@@ -167,11 +167,13 @@ async def _admitted(link: ClientLink, instance: Instance, client: Client, role: 
         raise UsageError("must be superuser or replication role to start walsender", sqlstate="42501")
     if asked.is_walsender:
         instance.clients.check_wal_senders()
-    parameters = SessionParameters(instance.fixed_parameters(asked.user), instance.settings.wal_sender_timeout)
+    parameters = SessionParameters(instance.fixed_parameters(asked.user), instance.major)
     session = ClientSession(instance, client, link, role, parameters, asked.is_walsender, asked.is_physical)
     if not asked.is_physical:
         role.privileges.check_database(asked.database)
         await session.in_thread(session.database().check_exists)
+    session.set_parameter("wal_sender_timeout", f"{instance.settings.wal_sender_timeout}s")
     for name, value in asked.parameters:
         session.set_parameter(name, value)
+    parameters.started()
     return session

@@ -33,7 +33,9 @@ def serve(
     ssl_key_file: Annotated[Path | None, typer.Option(help="TLS: private key, PEM.", metavar="FILE")] = None,
     max_connections: Annotated[int, typer.Option(help="Clients at once.")] = 100,
     max_wal_senders: Annotated[int, typer.Option(help="Replication connections among them.")] = 10,
-    wal_sender_timeout: Annotated[float, typer.Option(help="Seconds after which a silent receiver is cut; 0: never.")] = 60.0,
+    wal_sender_timeout: Annotated[
+        float, typer.Option(help="Seconds after which a silent receiver is cut; 0: never.", min=0, max=2_147_483)
+    ] = 60.0,
     authentication_timeout: Annotated[float, typer.Option(help="Seconds that a client has to show who it is.")] = 60.0,
     synchronous_standby_names: Annotated[
         str, typer.Option(help="Which clients count as synchronous, as in postgresql.conf: 'FIRST 1 (a, b)'.", metavar="NAMES")
