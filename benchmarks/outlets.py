@@ -95,7 +95,7 @@ def _plan(bench: Bench) -> int:
     assert bench.indexes is not None, "scan comes first"
     log = with_full_xids(source, bench.indexes)
     make_plan(log, know_catalogs(source, bench.runner, log, DATABASE, None).history(), start_lsn=None, upto_lsn=None)
-    return sum(len(part.kept.rows_of(index.CATALOG_CHANGE)) for part in log.indexes)
+    return sum(len(part.kept.rows_of(index.KEPT_CATALOG_CHANGE)) for part in log.indexes)
 
 
 def _decode(bench: Bench) -> int:

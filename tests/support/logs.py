@@ -227,12 +227,12 @@ def _record(line: Line) -> tuple[int, bytes] | None:
     if line.what in ("checkpoint", "shutdown"):
         opcode = xlog.CHECKPOINT_SHUTDOWN if line.what == "shutdown" else xlog.CHECKPOINT_ONLINE
         checkpoint = replace(_CHECKPOINT, redo=Lsn(line.number("redo")), next_xid=line.number("next"))
-        return index.CHECKPOINT, _written(XLOG, opcode, checkpoint)
+        return index.KEPT_CHECKPOINT, _written(XLOG, opcode, checkpoint)
     if line.what == "running":
         following, none = line.number("next"), np.empty(0, np.uint32)
         oldest = line.number("oldest", min([*line.numbers, following]))
         running = RunningXacts(following, oldest, following - 1, False, np.array(line.numbers, np.uint32), none)
-        return index.RUNNING_XACTS, _written(STANDBY, standby.RUNNING_XACTS, running)
+        return index.KEPT_RUNNING_XACTS, _written(STANDBY, standby.RUNNING_XACTS, running)
     if line.what == "message":
         message = MessageRecord(
             line.number("db", DATABASE),
@@ -240,22 +240,22 @@ def _record(line: Line) -> tuple[int, bytes] | None:
             prefix=b"p",
             content=line.words["text"].encode(),
         )
-        return index.MESSAGE, _written(LOGICALMSG, logicalmsg.MESSAGE, message, line.xid, line.number("origin"))
+        return index.KEPT_MESSAGE, _written(LOGICALMSG, logicalmsg.MESSAGE, message, line.xid, line.number("origin"))
     if line.what == "truncate":
         truncate = HeapTruncate(line.number("db", DATABASE), line.number("flags"), line.several("oids"))
-        return index.TRUNCATE, _written(HEAP, heap.TRUNCATE, truncate, line.xid, line.number("origin"))
+        return index.KEPT_TRUNCATE, _written(HEAP, heap.TRUNCATE, truncate, line.xid, line.number("origin"))
     if line.what == "invalidates":
         oids = np.array(line.several("oids"), np.int64)
         messages = Invalidations(np.full(len(oids), RELCACHE), np.full(len(oids), line.number("db", DATABASE)), oids)
         said = xact.XactInvalidations(write_invalidations(messages).tobytes())
-        return index.INVALIDATIONS, _written(XACT, xact.INVALIDATIONS, said, line.xid)
+        return index.KEPT_INVALIDATIONS, _written(XACT, xact.INVALIDATIONS, said, line.xid)
     if line.what == "wal_level":
         change = ParameterChange(100, 8, 10, 0, 64, wal_level=line.numbers[0])
-        return index.WAL_SETTINGS, _written(XLOG, xlog.PARAMETER_CHANGE, change)
+        return index.KEPT_WAL_SETTINGS, _written(XLOG, xlog.PARAMETER_CHANGE, change)
     if line.what == "recovery":
-        return index.TIMELINE_END, _written(XLOG, xlog.END_OF_RECOVERY, xlog.EndOfRecovery(0, 1, 1))
+        return index.KEPT_TIMELINE_END, _written(XLOG, xlog.END_OF_RECOVERY, xlog.EndOfRecovery(0, 1, 1))
     if line.what == "overwrite":
-        return index.TIMELINE_END, _written(XLOG, xlog.OVERWRITE_CONTRECORD, xlog.OverwriteContrecord(Lsn(0), 0))
+        return index.KEPT_TIMELINE_END, _written(XLOG, xlog.OVERWRITE_CONTRECORD, xlog.OverwriteContrecord(Lsn(0), 0))
     return None
 
 

@@ -81,7 +81,7 @@ def test_as_pg_waldump(major: int) -> None:
     every = Invalidations(
         *(np.concatenate([getattr(each, name) for each in _of_commands(part)]) for name in ("id", "database", "object"))
     )
-    record, at_once = invalidations_of(main_data(part, index.INVALIDATIONS))
+    record, at_once = invalidations_of(main_data(part, index.KEPT_INVALIDATIONS))
     assert all((getattr(at_once, name) == getattr(every, name)).all() for name in ("id", "database", "object"))
     assert np.bincount(record).tolist() == [len(each) for each in _of_commands(part)]
     assert {EVERY_RELATION, table} <= set(invalidated_relations(every, oid, major).tolist())  # FOR ALL TABLES
@@ -89,7 +89,7 @@ def test_as_pg_waldump(major: int) -> None:
 
 
 def _of_commands(part: Index) -> list[Invalidations]:
-    kept = kept_records([part], index.INVALIDATIONS)
+    kept = kept_records([part], index.KEPT_INVALIDATIONS)
     return [read_invalidations(np.frombuffer(each.read(xact.XactInvalidations).messages, np.uint8)) for each in kept]
 
 

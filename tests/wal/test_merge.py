@@ -19,7 +19,7 @@ from tailrace.model import FIRST_NORMAL_OID, PAGE_SIZE, Lsn, Stretch
 from tailrace.pipeline import Source
 from tailrace.pipeline.scanning import scan_stretch
 from tailrace.transactions.epochs import XidClock
-from tailrace.wal.index import CATALOG_CHANGE, Index
+from tailrace.wal.index import KEPT_CATALOG_CHANGE, Index
 from tailrace.wal.merge import ended_here, merged
 from tailrace.wal.versions import FORMATS
 
@@ -83,7 +83,7 @@ def _by_number(part: Index) -> Index:
     """With the records of such catalogs alone as have a number below 16384."""
     kept = part.kept
     number = first_files(kept.data, kept.at, kept.length, FORMATS[part.major].image_compressed) & 0xFFFFFFFF
-    return replace(part, kept=kept.taken(np.flatnonzero((kept.kind != CATALOG_CHANGE) | (number < FIRST_NORMAL_OID))))
+    return replace(part, kept=kept.taken(np.flatnonzero((kept.kind != KEPT_CATALOG_CHANGE) | (number < FIRST_NORMAL_OID))))
 
 
 def _leaves(part: Any, name: str = "") -> list[tuple[str, Any]]:

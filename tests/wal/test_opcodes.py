@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import struct
 from pathlib import Path
 
@@ -15,15 +16,16 @@ from tailrace.majors import Capability, supports
 from tailrace.model import PAGE_SIZE, Lsn, Stretch
 from tailrace.pipeline import LocalRunner, scan_log
 from tailrace.storage.segment_files import open_segments
-from tailrace.wal import framing, heap, heap_records, opcodes, records, xact
+from tailrace.wal import framing, heap, heap_records, index, logicalmsg, opcodes, records, xact
 from tailrace.wal.framing import LONG_HEADER
 from tailrace.wal.index import Index
+from tailrace.wal.logicalmsg import MessageRecord
 from tailrace.wal.opcodes import meaning_of
 from tailrace.wal.page_header import LongPageHeader
 from tailrace.wal.pages import LogIdentity, WalBytes
 from tailrace.wal.record_header import write_record
-from tailrace.wal.record_types import Meaning
-from tailrace.wal.resource_managers import HEAP, HEAP2, LOGICALMSG, SMGR, STANDBY, XACT, XLOG
+from tailrace.wal.record_types import Meaning, RecordType
+from tailrace.wal.resource_managers import DBASE, HEAP, HEAP2, LOGICALMSG, SMGR, STANDBY, XACT, XLOG
 from tailrace.wal.scan import scan
 from tailrace.wal.versions import FORMATS
 
@@ -81,6 +83,40 @@ def test_an_opcode_has_one_row_in_a_major(major: int) -> None:
         rows = [each.opcode for each in types if supports(major, Capability.of(each.majors))]
         assert len(rows) == len(set(rows)), manager
         assert {opcodes.opcode_of(manager, opcode) for opcode in rows} == set(rows)
+
+
+def test_an_opcode_means_one_thing_to_kernels() -> None:
+    """They are told no major. Opcodes of DBASE are asked for by major (`dbase.DROP`), outside of kernels."""
+    for manager, types in opcodes.RECORD_TYPES.items():
+        for opcode in {each.opcode for each in types}:
+            rows = [each for each in types if each.opcode == opcode]
+            (meaning,) = {each.meaning for each in rows}
+            assert meaning == Meaning.PASSED_OVER or len(rows) == 1 or manager == DBASE, (manager, opcode)
+
+
+def test_only_one_module_asks_for_opcodes_of_heaps() -> None:
+    """A new one is taught there, in `heap_records.py` and in `opcodes.py`."""
+    asking = re.compile(
+        r"(?<!\w)heap\.(INSERT|DELETE|UPDATE|TRUNCATE|HOT_UPDATE|CONFIRM|LOCK|INPLACE|MULTI_INSERT|VISIBLE|NEW_CID)(?!\w)"
+    )
+    package = Path(heap.__file__).parents[1]
+    assert [file.name for file in package.rglob("*.py") if asking.search(file.read_text())] == []
+
+
+def test_another_record_of_logical_messages_is_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A major that had one would be taught it in the table: what makes a message of records does not take it for one."""
+    main = MessageRecord(5, True, b"p", b"x").write(16)
+    taught = (*logicalmsg.RECORD_TYPES, RecordType(0x10, "ANOTHER", Meaning.PASSED_OVER))
+    monkeypatch.setitem(opcodes.RECORD_TYPES, LOGICALMSG, taught)
+    opcodes._known.cache_clear()
+    opcodes.requirements.cache_clear()
+    try:
+        message, another = (_scanned(16, _record(16, LOGICALMSG, info, main, xid=7)) for info in (0x00, 0x10))
+    finally:
+        opcodes._known.cache_clear()
+        opcodes.requirements.cache_clear()
+    assert (message.kept.kind.tolist(), message.xids.flags.tolist()) == ([index.KEPT_MESSAGE], [index.HAS_CHANGE])
+    assert (another.kept.kind.tolist(), another.xids.flags.tolist(), another.xids.queued_lsn.tolist()) == ([], [0], [0])
 
 
 @pytest.mark.parametrize("major", FORMATS)

@@ -127,11 +127,17 @@ def test_a_record_of_main_data_is_one(major: int) -> None:
 def test_kept_records_say_the_same(tmp_path: Path) -> None:
     segments = open_segments(open_case("messages", 16, "with_slot", tmp_path).wal_dir)
     indexes = scan_log(segments, LocalRunner(1))
-    kept = list(kept_records(indexes, index.MESSAGE))
+    kept = list(kept_records(indexes, index.KEPT_MESSAGE))
     assert [record.lsn for record in kept] == sorted(record.lsn for record in kept)
     prefixes = {record.read(logicalmsg.MessageRecord).prefix for record in kept}
     assert len(prefixes) > 1
     assert b"\0" not in b"".join(prefixes)
+
+
+def test_every_kind_of_kept_records_has_its_place() -> None:
+    """With its transaction, with the log, or (of a custom resource manager) with the first stretch that has one."""
+    kinds = [value for name, value in vars(index).items() if name.startswith("KEPT_") and isinstance(value, int)]
+    assert sorted(kinds) == sorted(index.KEPT_KINDS) == list(range(1, len(kinds) + 1))
 
 
 def test_records_that_are_too_short_are_damage(tmp_path: Path) -> None:
@@ -141,7 +147,7 @@ def test_records_that_are_too_short_are_damage(tmp_path: Path) -> None:
     with pytest.raises(CorruptWal, match="invalid length of record data"):
         standby.RunningXacts.read(running[:-1], 16)
     segments = open_segments(open_case("messages", 16, "with_slot", tmp_path).wal_dir)
-    first = next(kept_records(scan_log(segments, LocalRunner(1)), index.MESSAGE))
+    first = next(kept_records(scan_log(segments, LocalRunner(1)), index.KEPT_MESSAGE))
     with pytest.raises(CorruptWal) as caught:
         first.read(xlog.Checkpoint)
     assert caught.value.lsn == first.lsn

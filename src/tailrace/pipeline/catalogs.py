@@ -120,7 +120,7 @@ def _is_untouched(state: CatalogState, log: ScannedLog) -> bool:
     the end of a transaction that had written into them."""
     moved = {key: oid for key, oid in state.files.items() if key[1] >= FIRST_NORMAL_OID}
     for part in log.scanned:
-        if len(part.kept.rows_of(index.CATALOG_CHANGE, index.RELATION_MAP, index.STORAGE)) or listed(part, moved):
+        if len(part.kept.rows_of(index.KEPT_CATALOG_CHANGE, index.KEPT_RELATION_MAP, index.KEPT_STORAGE)) or listed(part, moved):
             return False
     ended = np.concatenate([xids for part in log.scanned for xids in (part.ends.xid, part.ends.subxids)])
     columns = state.versions.columns
@@ -132,7 +132,7 @@ def _followed(
 ) -> Catalogs:
     """The same; with a directory, of which pages are to be taken that the log does not change."""
     supplements: list[Index] = []
-    maps = (kept.read(RelationMapUpdate) for kept in kept_records(log.scanned, index.RELATION_MAP))
+    maps = (kept.read(RelationMapUpdate) for kept in kept_records(log.scanned, index.KEPT_RELATION_MAP))
     named = files_of_map_records(maps, start.database)
     # The last of a mapped catalog is its current one: a directory names that before the log names those that it was in before.
     files = (
@@ -206,7 +206,7 @@ def _truncations(log: ScannedLog, state: CatalogState) -> Iterator[Truncated]:
     if not known:
         return
     tables = UserTables.of(state.versions, spans_of(state.versions, log.fates, state.status), state.major)
-    for kept in kept_records(log.indexes, index.TRUNCATE):
+    for kept in kept_records(log.indexes, index.KEPT_TRUNCATE):
         says, xid = kept.read(HeapTruncate), log.clock.full(kept.xid, kept.lsn)
         ordinal = int(log.fates.ordinals_of(np.array([xid]))[0])
         if says.database == state.database and ordinal >= 0:

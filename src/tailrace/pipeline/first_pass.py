@@ -58,7 +58,7 @@ def _running(source: Source, parts: list[Index], captured: CatalogState | None) 
     """Who may have run at the start, once the log has said so."""
     if captured is not None:
         return np.array(sorted(captured.xids_open), np.int64)
-    if not len(parts[-1].kept.rows_of(index.RUNNING_XACTS, index.CHECKPOINT)):
+    if not len(parts[-1].kept.rows_of(index.KEPT_RUNNING_XACTS, index.KEPT_CHECKPOINT)):
         return None
     try:
         unread, running, _ = at_start(with_full_xids(source, parts))

@@ -107,7 +107,7 @@ def ends_for(indexes: Sequence[Index], database: int, name: str, since: int) -> 
 def drops_of(indexes: Sequence[Index], database: int) -> Iterator[Lsn]:
     """Where the database was dropped. One that moves to another tablespace is dropped in the first, by a transaction without an xid (`movedb` of
     `commands/dbcommands.c`); DROP DATABASE has one, since it has deleted the row of pg_database before."""
-    for kept in kept_records(indexes, index.STORAGE):
+    for kept in kept_records(indexes, index.KEPT_STORAGE):
         is_drop = kept.manager == DBASE and kept.info & dbase.OPCODE == dbase.DROP[kept.major]
         if is_drop and kept.xid and kept.read(DropDatabase).database == database:
             yield kept.lsn
@@ -164,7 +164,7 @@ def _bare(transactions: Transactions) -> NDArray[np.int64]:
 
 def foreign_records(indexes: Sequence[Index]) -> str:
     """A warning, if custom resource managers wrote into the log: what such a record did to a table is known to its extension only."""
-    first = next(kept_records(indexes, index.ALIEN), None)
+    first = next(kept_records(indexes, index.KEPT_ALIEN), None)
     if first is None:
         return ""
     return f"records of custom resource manager {name_of(first.manager)}, the first at {first.lsn}, are not decoded"

@@ -60,14 +60,14 @@ class Truncation:
 
 def origins_of_events(log: ScannedLog) -> Iterator[int]:
     """Where messages and TRUNCATEs come from."""
-    return (kept.origin for kept in kept_records(log.indexes, index.MESSAGE, index.TRUNCATE))
+    return (kept.origin for kept in kept_records(log.indexes, index.KEPT_MESSAGE, index.KEPT_TRUNCATE))
 
 
 def messages_of(log: ScannedLog, database: int, start: Lsn, upto: Lsn, unwanted: Container[int]) -> list[LogicalMessage]:
     """Messages of this database, but for those of `unwanted` origins: transactional ones of committed transactions, others if they lie in the range
     themselves."""
     messages: list[LogicalMessage] = []
-    for kept in kept_records(log.indexes, index.MESSAGE):
+    for kept in kept_records(log.indexes, index.KEPT_MESSAGE):
         says = kept.read(MessageRecord)
         if says.database != database or kept.origin in unwanted:
             continue
@@ -94,7 +94,7 @@ def truncations_of(log: ScannedLog, wanted: NDArray[np.bool_], history: History,
     """TRUNCATEs of this database, but for those of `unwanted` origins, in `wanted` transactions (by ordinal). Raises MissingHistory if the catalogs
     do not have one of the relations."""
     truncations: list[Truncation] = []
-    for kept in kept_records(log.indexes, index.TRUNCATE):
+    for kept in kept_records(log.indexes, index.KEPT_TRUNCATE):
         says = kept.read(HeapTruncate)
         ordinal = _ordinal_of(kept.xid, kept.lsn, log)
         if says.database != history.database or ordinal < 0 or not wanted[ordinal] or kept.origin in unwanted:

@@ -120,7 +120,7 @@ def _committed(log: ScannedLog, said: _Commands, ordinal: NDArray[np.int64]) -> 
 def _commands(log: ScannedLog, database: int, major: int) -> _Commands:
     parts = [_Commands(*(np.zeros(0, np.int64) for _ in _Commands._fields))]
     for part in log.indexes:
-        kept = main_data(part, index.INVALIDATIONS)
+        kept = main_data(part, index.KEPT_INVALIDATIONS)
         record, messages = invalidations_of(kept)
         oid = invalidated_relations(messages, database, major)
         named = oid != NOTHING

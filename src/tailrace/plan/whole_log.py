@@ -32,7 +32,7 @@ def check_follows(part: Index, last: Lsn) -> None:
 
 def _begins_after_overwrite(part: Index) -> bool:
     """Whether the stretch goes on where a crash had cut a record off."""
-    rows = part.kept.rows_of(index.TIMELINE_END)
+    rows = part.kept.rows_of(index.KEPT_TIMELINE_END)
     return bool(len(rows)) and int(part.kept.lsn[rows[0]]) == part.first
 
 

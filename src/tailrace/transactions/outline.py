@@ -16,9 +16,6 @@ from tailrace.wal import index, xact
 from tailrace.wal.index import Index
 
 _IN_TWO_PHASES = (xact.PREPARE, xact.COMMIT_PREPARED, xact.ABORT_PREPARED)
-_OUTLINED = (
-    index.CATALOG_CHANGE, index.RUNNING_XACTS, index.CHECKPOINT, index.WAL_SETTINGS, index.TIMELINE_END, index.RELATION_MAP, index.STORAGE,
-)  # fmt: skip
 
 
 def outline(part: Index, xids: NDArray[np.int64]) -> Index:
@@ -35,6 +32,6 @@ def outline(part: Index, xids: NDArray[np.int64]) -> Index:
     keep[bare[:1]] = True
     return replace(
         part, xids=part.xids.taken(np.zeros(0, np.int64)), ends=ends.taken(np.flatnonzero(keep)),
-        kept=part.kept.taken(part.kept.rows_of(*_OUTLINED)),
+        kept=part.kept.taken(part.kept.rows_of(*index.KEPT_OF_LOG)),
         waiting_xid=part.waiting_xid[:0], waiting_lsn=part.waiting_lsn[:0], waiting_crc=part.waiting_crc[:0],
     )  # fmt: skip

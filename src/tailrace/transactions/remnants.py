@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from tailrace.model import PAGE_SIZE, STRETCH_BYTES, Lsn, Stretch
 from tailrace.transactions.epochs import LOW_WORD
 from tailrace.transactions.unfinished import Unfinished
-from tailrace.wal import index, xact
-from tailrace.wal.index import Index, KeptRecords
+from tailrace.wal import xact
+from tailrace.wal.index import KEPT_OF_TRANSACTIONS, Index, KeptRecords
 from tailrace.wal.merge import ended_here, merged
 from tailrace.wal.record_header import RecordHeader
 from tailrace.wal.xact import Ends
@@ -74,8 +74,8 @@ def _matters(ends: Ends, still: Unfinished) -> NDArray[np.bool_]:
 
 
 def _records_of(kept: KeptRecords, major: int, xids: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The messages, TRUNCATEs and invalidations of these transactions. A stretch has no xid twice, so that 32 bits tell."""
-    rows = kept.rows_of(index.MESSAGE, index.TRUNCATE, index.INVALIDATIONS)
+    """The kept records that are of these transactions. A stretch has no xid twice, so that 32 bits tell."""
+    rows = kept.rows_of(*KEPT_OF_TRANSACTIONS)
     low = set((xids & LOW_WORD).tolist()) - {0}
     theirs = [row for row in rows.tolist() if RecordHeader.read(kept.record(row), major).xid in low]
     return np.array(theirs, np.int64)

@@ -14,32 +14,32 @@ from numpy.typing import NDArray
 
 from tailrace.kernels import inner_kernel
 from tailrace.model import FIRST_NORMAL_OID, Locator
-from tailrace.wal import heap, logicalmsg, records, standby, xlog
+from tailrace.wal import heap, logicalmsg, records, relmap, standby, xlog
 from tailrace.wal.hashing import find, find_pair, rehashed
 from tailrace.wal.index import (
-    ALIEN,
-    CATALOG_CHANGE,
     CHANGES_CATALOG,
-    CHECKPOINT,
     CLOSED_TOAST,
     HAS_CHANGE,
     HAS_ROWS,
     HAS_SPECULATED,
-    MESSAGE,
-    RELATION_MAP,
-    RUNNING_XACTS,
+    KEPT_ALIEN,
+    KEPT_CATALOG_CHANGE,
+    KEPT_CHECKPOINT,
+    KEPT_MESSAGE,
+    KEPT_RELATION_MAP,
+    KEPT_RUNNING_XACTS,
+    KEPT_STORAGE,
+    KEPT_TIMELINE_END,
+    KEPT_TRUNCATE,
+    KEPT_WAL_SETTINGS,
     STARTS_WITH_CANCEL,
     STARTS_WITH_CONFIRM,
-    STORAGE,
-    TIMELINE_END,
     TRACKED_CATALOGS,
-    TRUNCATE,
     UNKNOWN_XID,
-    WAL_SETTINGS,
 )  # fmt: skip
 from tailrace.wal.record_header import H_CRC
 from tailrace.wal.records import BLOCK_FIELDS, BLOCKS, FIRST_BLOCK, FORK, INFO, MAIN, MANAGER
-from tailrace.wal.resource_managers import DBASE, FIRST_CUSTOM, HEAP, HEAP2, LOGICALMSG, RELMAP, STANDBY, XLOG
+from tailrace.wal.resource_managers import DBASE, FIRST_CUSTOM, RELMAP, STANDBY, XLOG
 from tailrace.wal.unaligned import u8, u16, u32
 
 NOT_KEPT = 0
@@ -142,13 +142,9 @@ def _is_catalogs(catalogs, key, tablespace):  # type: ignore[no-untyped-def]
 
 @inner_kernel
 def note_files(files, catalogs, parsed, lsn):  # type: ignore[no-untyped-def]
-    """The heap files that a record changes: the first block names the heap, but page images may name many. Returns whether one is a catalog's."""
-    blocks = parsed[BLOCKS]
-    first, stop = 0, min(blocks, 1)
-    if parsed[MANAGER] == XLOG:
-        stop = blocks
-    elif parsed[MANAGER] == HEAP2 and parsed[INFO] & heap.OPCODE == heap.VISIBLE and blocks > 1:
-        first, stop = 1, 2  # block 0 is the visibility map's
+    """The heap files that a record changes: one block names the heap, but page images may name many. Returns whether one is a catalog's."""
+    first = heap.heap_block(parsed)
+    stop = parsed[BLOCKS] if parsed[MANAGER] == XLOG else min(parsed[BLOCKS], first + 1)
     tracked = False
     for i in range(first, stop):
         block = FIRST_BLOCK + i * BLOCK_FIELDS
@@ -178,7 +174,7 @@ def change_flags(parsed, inplace_is_change):  # type: ignore[no-untyped-def]
     """What a HEAP or HEAP2 record makes of its transaction."""
     if heap.begins_transaction(parsed):
         return HAS_CHANGE
-    if inplace_is_change and parsed[MANAGER] == HEAP and parsed[INFO] & heap.OPCODE == heap.INPLACE:
+    if inplace_is_change and heap.is_inplace(parsed):
         return HAS_CHANGE | CHANGES_CATALOG
     return 0
 
@@ -220,9 +216,8 @@ def note_row(xids, row, chunks, buf, parsed, record):  # type: ignore[no-untyped
 def note_heap(buf, parsed, record, row, inplace_is_change, catalogs, buffers):  # type: ignore[no-untyped-def]
     """A record of HEAP or HEAP2; `row` is its xid's, or -1. Returns as what it is kept."""
     xids = buffers.xids
-    keep = CATALOG_CHANGE if note_files(buffers.files, catalogs, parsed, record.lsn) else NOT_KEPT
-    opcode = parsed[INFO] & heap.OPCODE
-    if parsed[MANAGER] == HEAP2 and opcode == heap.NEW_CID:
+    keep = KEPT_CATALOG_CHANGE if note_files(buffers.files, catalogs, parsed, record.lsn) else NOT_KEPT
+    if heap.is_new_cid(parsed):
         note_new_cid(buffers.files, catalogs, buf, parsed, record.lsn)
         if row >= 0:
             xids.flags[row] |= CHANGES_CATALOG
@@ -230,8 +225,8 @@ def note_heap(buf, parsed, record, row, inplace_is_change, catalogs, buffers):  
     elif row >= 0:
         xids.flags[row] |= change_flags(parsed, inplace_is_change)
         note_row(xids, row, buffers.chunks, buf, parsed, record)
-        if parsed[MANAGER] == HEAP and opcode == heap.TRUNCATE:
-            keep = TRUNCATE
+        if heap.is_truncate(parsed):
+            keep = KEPT_TRUNCATE
             note_queued(xids, row, record.lsn, parsed[records.ORIGIN])
     return keep
 
@@ -241,11 +236,11 @@ def note_other(buf, parsed, record, row, catalogs, buffers):  # type: ignore[no-
     """A record that is neither of a heap nor the end of a transaction. Returns as what it is kept."""
     manager, opcode = parsed[MANAGER], parsed[INFO] & xlog.OPCODE
     if manager == XLOG and (opcode == xlog.FPI or opcode == xlog.FPI_FOR_HINT):
-        return CATALOG_CHANGE if note_files(buffers.files, catalogs, parsed, record.lsn) else NOT_KEPT
-    if manager == LOGICALMSG and row >= 0 and u8(buf, parsed[MAIN] + logicalmsg.TRANSACTIONAL) != 0:
+        return KEPT_CATALOG_CHANGE if note_files(buffers.files, catalogs, parsed, record.lsn) else NOT_KEPT
+    if row >= 0 and logicalmsg.is_message(parsed) and u8(buf, parsed[MAIN] + logicalmsg.TRANSACTIONAL) != 0:
         buffers.xids.flags[row] |= HAS_CHANGE
         note_queued(buffers.xids, row, record.end_lsn, 0)
-    return kept_as(manager, opcode)
+    return KEPT_MESSAGE if logicalmsg.is_message(parsed) else kept_as(manager, opcode)
 
 
 # -- records kept whole --------------------------------------------------------------------------------------------------------------
@@ -254,24 +249,22 @@ def note_other(buf, parsed, record, row, catalogs, buffers):  # type: ignore[no-
 @inner_kernel
 def kept_as(manager, opcode):  # type: ignore[no-untyped-def]
     """As what a record is kept, whatever it is about."""
-    if manager == LOGICALMSG:
-        return MESSAGE
     if manager == STANDBY and opcode == standby.RUNNING_XACTS:
-        return RUNNING_XACTS
-    if manager == RELMAP:
-        return RELATION_MAP
+        return KEPT_RUNNING_XACTS
+    if manager == RELMAP and opcode == relmap.UPDATE:
+        return KEPT_RELATION_MAP
     if manager == DBASE:
-        return STORAGE
+        return KEPT_STORAGE
     if manager >= FIRST_CUSTOM:
-        return ALIEN
+        return KEPT_ALIEN
     if manager != XLOG:
         return NOT_KEPT
     if opcode == xlog.CHECKPOINT_SHUTDOWN or opcode == xlog.CHECKPOINT_ONLINE:
-        return CHECKPOINT
+        return KEPT_CHECKPOINT
     if opcode == xlog.PARAMETER_CHANGE or opcode == xlog.FPW_CHANGE:
-        return WAL_SETTINGS
+        return KEPT_WAL_SETTINGS
     if opcode == xlog.END_OF_RECOVERY or opcode == xlog.OVERWRITE_CONTRECORD:
-        return TIMELINE_END
+        return KEPT_TIMELINE_END
     return NOT_KEPT
 
 
@@ -284,6 +277,6 @@ def note_kept(kept, kind, record):  # type: ignore[no-untyped-def]
     kept.length[row] = record.length
     kept.lsn[row] = record.lsn
     kept.end_lsn[row] = record.end_lsn
-    kept.followed_by[row] = UNKNOWN_XID if kind == MESSAGE else 0
+    kept.followed_by[row] = UNKNOWN_XID if kind == KEPT_MESSAGE else 0
     kept.used[0] = row + 1
     return row

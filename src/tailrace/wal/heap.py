@@ -1,6 +1,7 @@
 """Heap records: opcodes, flags and layouts (`access/heapam_xlog.h`), and which of them are rows that decoding shows.
 
-The kernels that scan and decode share `row_kind` and `clears_toast`, so that both passes agree on what a row is and which chunks are its. A logged
+Nobody else asks for an opcode: what scanning, decoding and replaying want to know of a record are the kernels below. Both passes share `row_kind` and
+`clears_toast`, so that they agree on what a row is and which chunks are its. A logged
 tuple is told by where its xl_heap_header begins, and how long it is from there: what :mod:`tailrace.tuples.deform` wants.
 """
 
@@ -28,10 +29,10 @@ from tailrace.wal.heap_records import (
     Visible,
 )
 from tailrace.wal.record_types import DECODED, PASSED_OVER, REPLAYED, RecordType
-from tailrace.wal.records import DATA, DATA_LENGTH, FIRST_BLOCK, INFO, MAIN, MAIN_LENGTH, MANAGER, NEEDS_BLOCK
+from tailrace.wal.records import BLOCKS, DATA, DATA_LENGTH, DATABASE, FIRST_BLOCK, INFO, MAIN, MAIN_LENGTH, MANAGER, NEEDS_BLOCK
 from tailrace.wal.resource_managers import HEAP, HEAP2
 from tailrace.wal.structs import Struct
-from tailrace.wal.unaligned import u8, u16
+from tailrace.wal.unaligned import u8, u16, u32
 
 # HEAP opcodes, info & 0x70
 INSERT = 0x00
@@ -111,6 +112,8 @@ NEW_CID_LOCATOR_AT = _at(NewCid, "locator")
 SIZE_OF_NEW_CID = _size(NewCid)
 _OFFNUM = 2  # sizeof(OffsetNumber)
 
+# The kernels below go by the opcode alone, and are told no major. So a number that a major gives another meaning must not be read or replayed in any
+# (tests/wal/test_opcodes.py); where it has to be, `row_kind` and its like must be told the major first.
 RECORD_TYPES = (
     RecordType(INSERT, "INSERT", DECODED, HeapInsert, least=NEEDS_BLOCK | SIZE_OF_INSERT),
     RecordType(DELETE, "DELETE", DECODED, HeapDelete, least=NEEDS_BLOCK | SIZE_OF_DELETE),
@@ -139,7 +142,7 @@ SIZE_OF_HEADER = 5
 """xl_heap_header: t_infomask2, t_infomask, t_hoff. An xl_multi_insert_tuple has the same behind its datalen."""
 _DATALEN = 2
 
-# What a record is to decoding
+# What a record is to decoding: `wal/facts.py` (note_row) and `decode/rows.py` (note_rows) know each
 NOT_A_ROW = 0
 ROW_INSERT = 1
 ROW_UPDATE = 2
@@ -149,6 +152,14 @@ TOAST_CHUNK = 5
 SPECULATIVE_INSERT = 6
 SPECULATIVE_CONFIRM = 7
 SPECULATIVE_CANCEL = 8
+
+# What a record does to the tuples of its pages
+LEAVES_TUPLES = 0
+ADDS_TUPLE = 1
+ADDS_TUPLES = 2
+REPLACES_TUPLE = 3
+REMOVES_TUPLE = 4
+OVERWRITES_TUPLE = 5
 
 # Which old tuple a record has
 NO_OLD = 0
@@ -229,41 +240,93 @@ def next_inserted(buf, parsed, behind):  # type: ignore[no-untyped-def]
 
 @kernel
 def begins_transaction(parsed):  # type: ignore[no-untyped-def]
-    """Whether the record gives its transaction a snapshot, so that it is shown at all, if only as BEGIN and COMMIT (6.3)."""
+    """Whether the record gives its transaction a snapshot, so that it is shown at all, if only as BEGIN and COMMIT
+    (`SnapBuildProcessChange` in `replication/logical/snapbuild.c`)."""
     opcode = parsed[INFO] & OPCODE
     if parsed[MANAGER] == HEAP:
         return opcode != LOCK and opcode != INPLACE
     return parsed[MANAGER] == HEAP2 and opcode == MULTI_INSERT
 
 
-@kernel
-def changes_rows(parsed):  # type: ignore[no-untyped-def]
-    """Whether the record adds, replaces or removes rows of its pages. Pruning, freezing, locking and in-place updates leave what rows say, as far as
-    decoding asks."""
-    opcode = parsed[INFO] & OPCODE
-    if parsed[MANAGER] == HEAP:
-        return opcode in (INSERT, DELETE, UPDATE, HOT_UPDATE)
-    return parsed[MANAGER] == HEAP2 and opcode == MULTI_INSERT
+@inner_kernel
+def is_queued(buf, parsed, database):  # type: ignore[no-untyped-def]
+    """Whether the server queues a HEAP or HEAP2 record as a change of this database, where its origin is wanted (heap_decode and heap2_decode in
+    `replication/logical/decode.c`)."""
+    main = parsed[MAIN]
+    if is_truncate(parsed):
+        return u32(buf, main + TRUNCATE_DATABASE_AT) == database
+    if parsed[FIRST_BLOCK + DATABASE] != database:
+        return False
+    change = tuple_change(parsed)
+    if change == ADDS_TUPLE:
+        return u8(buf, main + INSERT_FLAGS_AT) & INSERT_CONTAINS_NEW_TUPLE != 0
+    if change == ADDS_TUPLES:
+        return u8(buf, main + MULTI_INSERT_FLAGS_AT) & INSERT_CONTAINS_NEW_TUPLE != 0
+    is_confirm = parsed[MANAGER] == HEAP and parsed[INFO] & OPCODE == CONFIRM
+    return change == REPLACES_TUPLE or change == REMOVES_TUPLE or is_confirm
+
+
+@inner_kernel
+def is_truncate(parsed):  # type: ignore[no-untyped-def]
+    return parsed[MANAGER] == HEAP and parsed[INFO] & OPCODE == TRUNCATE
+
+
+@inner_kernel
+def is_inplace(parsed):  # type: ignore[no-untyped-def]
+    return parsed[MANAGER] == HEAP and parsed[INFO] & OPCODE == INPLACE
+
+
+@inner_kernel
+def is_new_cid(parsed):  # type: ignore[no-untyped-def]
+    return parsed[MANAGER] == HEAP2 and parsed[INFO] & OPCODE == NEW_CID
+
+
+@inner_kernel
+def heap_block(parsed):  # type: ignore[no-untyped-def]
+    """Which of the record's blocks is the heap's: the first, but for VISIBLE, whose first is the visibility map's."""
+    of_map = parsed[MANAGER] == HEAP2 and parsed[INFO] & OPCODE == VISIBLE and parsed[BLOCKS] > 1
+    return 1 if of_map else 0
 
 
 # -- what replaying asks of a record -----------------------------------------------------------------------------------------------
 
 
 @inner_kernel
-def has_main_data(buf, parsed):  # type: ignore[no-untyped-def]
-    """Whether the main data is as long as a record of its kind says of itself; of kinds that do not change rows nothing is asked."""
+def tuple_change(parsed):  # type: ignore[no-untyped-def]
+    """What the record does to the tuples of its pages. Pruning, freezing and locking leave what rows say."""
     opcode = parsed[INFO] & OPCODE
-    least = 0
     if parsed[MANAGER] == HEAP:
         if opcode == INSERT:
-            least = SIZE_OF_INSERT
-        elif opcode == DELETE:
-            least = SIZE_OF_DELETE
-        elif opcode in (UPDATE, HOT_UPDATE):
-            least = SIZE_OF_UPDATE
-        elif opcode == INPLACE:
-            least = SIZE_OF_INPLACE
-    elif parsed[MANAGER] == HEAP2 and opcode == MULTI_INSERT:
+            return ADDS_TUPLE
+        if opcode == UPDATE or opcode == HOT_UPDATE:
+            return REPLACES_TUPLE
+        if opcode == DELETE:
+            return REMOVES_TUPLE
+        return OVERWRITES_TUPLE if opcode == INPLACE else LEAVES_TUPLES
+    return ADDS_TUPLES if parsed[MANAGER] == HEAP2 and opcode == MULTI_INSERT else LEAVES_TUPLES
+
+
+@kernel
+def changes_rows(parsed):  # type: ignore[no-untyped-def]
+    """Whether the record adds, replaces or removes rows of its pages. An update in place leaves what they say, as far as decoding asks."""
+    change = tuple_change(parsed)
+    return change != LEAVES_TUPLES and change != OVERWRITES_TUPLE
+
+
+@inner_kernel
+def has_main_data(buf, parsed):  # type: ignore[no-untyped-def]
+    """Whether the main data is as long as a record of its kind says of itself; of kinds that do not change rows nothing is asked."""
+    change = tuple_change(parsed)
+    least = 0
+    if change == ADDS_TUPLE:
+        least = SIZE_OF_INSERT
+    elif change == REMOVES_TUPLE:
+        least = SIZE_OF_DELETE
+    elif change == REPLACES_TUPLE:
+        least = SIZE_OF_UPDATE
+    elif change == OVERWRITES_TUPLE:
+        least = SIZE_OF_INPLACE
+    elif change == ADDS_TUPLES:
         least = MULTI_INSERT_OFFNUMS_AT
         if parsed[MAIN_LENGTH] >= least and not parsed[INFO] & INIT_PAGE:
             least += _OFFNUM * tuple_count(buf, parsed)
@@ -272,19 +335,26 @@ def has_main_data(buf, parsed):  # type: ignore[no-untyped-def]
 
 @inner_kernel
 def new_item(buf, parsed):  # type: ignore[no-untyped-def]
-    """The line pointer that an INSERT or UPDATE puts a tuple at."""
-    at = INSERT_OFFNUM_AT if parsed[INFO] & OPCODE == INSERT else UPDATE_NEW_OFFNUM_AT
+    """The line pointer at which the record adds its one tuple, or puts what replaces another."""
+    at = INSERT_OFFNUM_AT if tuple_change(parsed) == ADDS_TUPLE else UPDATE_NEW_OFFNUM_AT
     return u16(buf, parsed[MAIN] + at)
 
 
 @inner_kernel
+def has_old_item(parsed):  # type: ignore[no-untyped-def]
+    """Whether the record replaces, removes or overwrites a tuple."""
+    change = tuple_change(parsed)
+    return change == REPLACES_TUPLE or change == REMOVES_TUPLE or change == OVERWRITES_TUPLE
+
+
+@inner_kernel
 def old_item(buf, parsed):  # type: ignore[no-untyped-def]
-    """The line pointer of the tuple that an UPDATE, DELETE or INPLACE changes."""
-    opcode = parsed[INFO] & OPCODE
+    """The line pointer of that tuple."""
+    change = tuple_change(parsed)
     at = INPLACE_OFFNUM_AT
-    if opcode == DELETE:
+    if change == REMOVES_TUPLE:
         at = DELETE_OFFNUM_AT
-    elif opcode in (UPDATE, HOT_UPDATE):
+    elif change == REPLACES_TUPLE:
         at = UPDATE_OLD_OFFNUM_AT
     return u16(buf, parsed[MAIN] + at)
 

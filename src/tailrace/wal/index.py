@@ -33,17 +33,25 @@ TRACKED_CATALOGS: dict[int, str] = {
 }  # fmt: skip
 
 # Kinds of kept records
-CATALOG_CHANGE = 1  # HEAP, HEAP2 or XLOG page images on a catalog's file
-MESSAGE = 2
-TRUNCATE = 3
-RUNNING_XACTS = 4
-CHECKPOINT = 5  # shutdown or online
-WAL_SETTINGS = 6  # PARAMETER_CHANGE, FPW_CHANGE
-TIMELINE_END = 7  # END_OF_RECOVERY, OVERWRITE_CONTRECORD
-RELATION_MAP = 8
-STORAGE = 9  # SMGR on a catalog's file, DBASE
-ALIEN = 10  # first record of a custom resource manager
-INVALIDATIONS = 11  # XACT_INVALIDATIONS: what a command invalidated in caches
+KEPT_CATALOG_CHANGE = 1  # HEAP, HEAP2 or XLOG page images on a catalog's file
+KEPT_MESSAGE = 2
+KEPT_TRUNCATE = 3
+KEPT_RUNNING_XACTS = 4
+KEPT_CHECKPOINT = 5  # shutdown or online
+KEPT_WAL_SETTINGS = 6  # PARAMETER_CHANGE, FPW_CHANGE
+KEPT_TIMELINE_END = 7  # END_OF_RECOVERY, OVERWRITE_CONTRECORD
+KEPT_RELATION_MAP = 8
+KEPT_STORAGE = 9  # SMGR on a catalog's file, DBASE
+KEPT_ALIEN = 10  # first record of a custom resource manager
+KEPT_INVALIDATIONS = 11  # XACT_INVALIDATIONS: what a command invalidated in caches
+
+KEPT_OF_TRANSACTIONS = (KEPT_MESSAGE, KEPT_TRUNCATE, KEPT_INVALIDATIONS)
+"""What is asked for when its transaction ends. While that is open, it is carried from window to window (`transactions/remnants.py`)."""
+KEPT_OF_LOG = (
+    KEPT_CATALOG_CHANGE, KEPT_RUNNING_XACTS, KEPT_CHECKPOINT, KEPT_WAL_SETTINGS, KEPT_TIMELINE_END, KEPT_RELATION_MAP, KEPT_STORAGE,
+)  # fmt: skip
+"""What is known of a whole log before its first window is planned (`transactions/outline.py`)."""
+KEPT_KINDS = (*KEPT_OF_TRANSACTIONS, *KEPT_OF_LOG, KEPT_ALIEN)
 
 UNKNOWN_XID = 0xFFFFFFFF
 """Of the record behind a message, where that is in the next stretch."""

@@ -21,7 +21,7 @@ from tailrace.wal import index as index_module
 from tailrace.wal import xact as xact_module
 from tailrace.wal.crc import record_crc
 from tailrace.wal.framing import RECORD_HEADER
-from tailrace.wal.index import FORMAT_VERSION, INVALIDATIONS, Files, Index, KeptRecords, Xids
+from tailrace.wal.index import FORMAT_VERSION, KEPT_KINDS, Files, Index, KeptRecords, Xids
 from tailrace.wal.log_fingerprint import LogFingerprint
 from tailrace.wal.record_header import H_CRC, H_LENGTH
 from tailrace.wal.unaligned import u32
@@ -142,7 +142,7 @@ def _contradiction(index: Index) -> str:
     for name, lsns in (("ends", ends.lsn), ("kept", kept.lsn), ("waiting", index.waiting_lsn)):
         if len(lsns) and not ((lsns >= index.stretch.start) & (lsns < index.stretch.stop)).all():
             return f"{name} lie outside of {index.stretch}"
-    if len(kept) and not ((kept.kind > 0) & (kept.kind <= INVALIDATIONS)).all():
+    if not np.isin(kept.kind, KEPT_KINDS).all():
         return "kept records of no known kind"
     bad = first_unsound_record(kept.data, kept.at, kept.length)
     return f"kept record {bad} is damaged" if bad >= 0 else ""

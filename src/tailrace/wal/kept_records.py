@@ -113,11 +113,11 @@ class ServerState:
 
 def server_states(indexes: Sequence[Index]) -> Iterator[ServerState]:
     """Checkpoints, RUNNING_XACTS and ends of recovery, in WAL order."""
-    for kept in kept_records(indexes, index.CHECKPOINT, index.RUNNING_XACTS, index.TIMELINE_END):
+    for kept in kept_records(indexes, index.KEPT_CHECKPOINT, index.KEPT_RUNNING_XACTS, index.KEPT_TIMELINE_END):
         opcode = kept.info & xlog.OPCODE
-        if kept.kind == index.CHECKPOINT:
+        if kept.kind == index.KEPT_CHECKPOINT:
             yield ServerState(kept.lsn, kept.read(Checkpoint), opcode == xlog.CHECKPOINT_SHUTDOWN)
-        elif kept.kind == index.RUNNING_XACTS:
+        elif kept.kind == index.KEPT_RUNNING_XACTS:
             yield ServerState(kept.lsn, kept.read(RunningXacts))
         elif opcode == xlog.END_OF_RECOVERY:
             yield ServerState(kept.lsn, kept.read(EndOfRecovery))
@@ -127,6 +127,6 @@ def wal_level_changes(indexes: Sequence[Index]) -> list[tuple[Lsn, int]]:
     """(LSN, wal_level) of each change of parameters."""
     return [
         (kept.lsn, kept.read(ParameterChange).wal_level)
-        for kept in kept_records(indexes, index.WAL_SETTINGS)
+        for kept in kept_records(indexes, index.KEPT_WAL_SETTINGS)
         if kept.info & xlog.OPCODE == xlog.PARAMETER_CHANGE
     ]

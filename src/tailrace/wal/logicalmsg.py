@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import ClassVar
 
 from tailrace.dataclass import dataclass
+from tailrace.kernels import inner_kernel
 from tailrace.wal.record_types import DECODED, RecordType, desc_name
+from tailrace.wal.records import INFO, MANAGER
+from tailrace.wal.resource_managers import LOGICALMSG
 from tailrace.wal.structs import BOOL, U32, U64, Layout, check_length
 
 MESSAGE = 0x00
+OPCODE = 0xF0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,12 @@ class MessageRecord:
         return f'{kind}, prefix "{desc_name(self.prefix)}"; payload ({len(self.content)} bytes), database {self.database}'
 
 
+# What kernels read of a record: offsets within the main data
 DATABASE = MessageRecord.LAYOUT.at("database")
 TRANSACTIONAL = MessageRecord.LAYOUT.at("transactional")
 RECORD_TYPES = (RecordType(MESSAGE, "MESSAGE", DECODED, MessageRecord, least=MessageRecord.LAYOUT.size),)
+
+
+@inner_kernel
+def is_message(parsed):  # type: ignore[no-untyped-def]
+    return parsed[MANAGER] == LOGICALMSG and parsed[INFO] & OPCODE == MESSAGE

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from tailrace.model import Lsn, Stretch
 from tailrace.wal.crc import fingerprint_of_both
 from tailrace.wal.index import (
-    ALIEN,
     CLOSED_TOAST,
+    KEPT_ALIEN,
     SPECULATES,
     SPECULATION_OPEN,
     STARTS_WITH_CANCEL,
@@ -145,8 +145,8 @@ def _joined_ends(first: Ends, second: Ends) -> Ends:
 def _merged_kept(first: Index, second: Index) -> KeptRecords:
     """The records of both; of a custom resource manager only the first, and the message at the end of the first knows what follows it."""
     mine, theirs = first.kept, second.kept
-    if (mine.kind == ALIEN).any() and (theirs.kind == ALIEN).any():
-        theirs = theirs.taken(np.flatnonzero(theirs.kind != ALIEN))
+    if (mine.kind == KEPT_ALIEN).any() and (theirs.kind == KEPT_ALIEN).any():
+        theirs = theirs.taken(np.flatnonzero(theirs.kind != KEPT_ALIEN))
     columns = {each.name: np.concatenate([getattr(mine, each.name), getattr(theirs, each.name)]) for each in fields(KeptRecords)}
     columns["at"][len(mine) :] += len(mine.data)
     if second.records:

@@ -16,22 +16,19 @@ from numpy.typing import NDArray
 from tailrace.dataclass import dataclass
 from tailrace.kernels import inner_kernel, kernel
 from tailrace.model import Stretch
-from tailrace.wal import framing, heap, xact
+from tailrace.wal import framing, heap, logicalmsg, xact
 from tailrace.wal.crc import NO_RECORDS, fingerprinted
 from tailrace.wal.end_of_log import NeedMoreWal, changed_since, explain
 from tailrace.wal.framing import F_AT, F_END, F_LENGTH, F_LSN, RECORD_HEADER, next_records
 from tailrace.wal.hashing import find, rehashed
 from tailrace.wal.pages import LogIdentity, WalBytes
 from tailrace.wal.record_header import H_CRC, H_INFO, H_MANAGER, H_XID
-from tailrace.wal.records import DATABASE, FIRST_BLOCK, INFO, MAIN, MANAGER, ORIGIN, is_among, new_parsed, parse
+from tailrace.wal.records import MAIN, MANAGER, ORIGIN, is_among, new_parsed, parse
 from tailrace.wal.resource_managers import HEAP, HEAP2, LOGICALMSG, XACT
 from tailrace.wal.unaligned import u8, u32
 from tailrace.wal.versions import FORMATS
 
-NOTHING, CHANGE, MESSAGE = 0, 1, 2
-
-_MESSAGE_DATABASE, _MESSAGE_TRANSACTIONAL = 0, 4
-"""Where xl_logical_message (`replication/message.h`) has them."""
+_NOT_QUEUED, _AS_CHANGE, _AS_MESSAGE = 0, 1, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +96,10 @@ def queued_changes(wal: WalBytes, request: QueuedChangesRequest, segment_size: i
     if reason == framing.INVALID_DATA or fingerprint != request.fingerprint:
         raise changed_since(request.stretch, wal, reason, frame)
     return QueuedChanges(
-        queue.position[:count].copy(), request.xids[queue.number[:count]], queue.kind[:count] == MESSAGE, queue.base_snapshot_lsn
+        queue.position[:count].copy(),
+        request.xids[queue.number[:count]],
+        queue.kind[:count] == _AS_MESSAGE,
+        queue.base_snapshot_lsn,
     )
 
 
@@ -136,12 +136,12 @@ def queue_changes(buf, frame, asked, parsed, queue):  # type: ignore[no-untyped-
             kind = _queued_as(buf, parsed, asked.database, asked.unwanted_origins)
             if _sets_base_snapshot(parsed, kind, asked.inplace_is_change):
                 queue.base_snapshot_lsn[number] = min(queue.base_snapshot_lsn[number], lsn)
-            if kind == NOTHING:
+            if kind == _NOT_QUEUED:
                 continue
             run = run + 1 if number == last else 1
-            last = number if kind == CHANGE else np.int64(-1)
-            if kind == MESSAGE or run <= 2:
-                queue.position[count] = batch[here, F_END] if kind == MESSAGE else lsn
+            last = number if kind == _AS_CHANGE else np.int64(-1)
+            if kind == _AS_MESSAGE or run <= 2:
+                queue.position[count] = batch[here, F_END] if kind == _AS_MESSAGE else lsn
                 queue.number[count] = number
                 queue.kind[count] = kind
                 count += 1
@@ -150,32 +150,20 @@ def queue_changes(buf, frame, asked, parsed, queue):  # type: ignore[no-untyped-
 @inner_kernel
 def _queued_as(buf, parsed, database, unwanted_origins):  # type: ignore[no-untyped-def]
     """Whether a record is queued, and as what."""
-    manager = parsed[MANAGER]
-    opcode = parsed[INFO] & heap.OPCODE
-    main = parsed[MAIN]
-    if manager == XACT or (manager == HEAP2 and opcode == heap.NEW_CID):
-        return CHANGE
+    if parsed[MANAGER] == XACT or heap.is_new_cid(parsed):
+        return _AS_CHANGE
     if is_among(unwanted_origins, parsed[ORIGIN]):
-        return NOTHING
-    if manager == LOGICALMSG:
-        mine = u8(buf, main + _MESSAGE_TRANSACTIONAL) != 0 and u32(buf, main + _MESSAGE_DATABASE) == database
-        return MESSAGE if mine else NOTHING
-    if manager == HEAP and opcode == heap.TRUNCATE:
-        return CHANGE if u32(buf, main + heap.TRUNCATE_DATABASE_AT) == database else NOTHING
-    if parsed[FIRST_BLOCK + DATABASE] != database:
-        return NOTHING
-    if manager == HEAP2:
-        has_new = u8(buf, main + heap.MULTI_INSERT_FLAGS_AT) & heap.INSERT_CONTAINS_NEW_TUPLE
-        return CHANGE if opcode == heap.MULTI_INSERT and has_new else NOTHING
-    if opcode == heap.INSERT:
-        return CHANGE if u8(buf, main + heap.INSERT_FLAGS_AT) & heap.INSERT_CONTAINS_NEW_TUPLE else NOTHING
-    return CHANGE if opcode in (heap.UPDATE, heap.HOT_UPDATE, heap.DELETE, heap.CONFIRM) else NOTHING
+        return _NOT_QUEUED
+    if parsed[MANAGER] == LOGICALMSG:
+        main = parsed[MAIN]
+        mine = u8(buf, main + logicalmsg.TRANSACTIONAL) != 0 and u32(buf, main + logicalmsg.DATABASE) == database
+        return _AS_MESSAGE if mine and logicalmsg.is_message(parsed) else _NOT_QUEUED
+    return _AS_CHANGE if heap.is_queued(buf, parsed, database) else _NOT_QUEUED
 
 
 @inner_kernel
 def _sets_base_snapshot(parsed, kind, inplace_is_change):  # type: ignore[no-untyped-def]
     """Whether the server makes sure that the record's transaction has a snapshot (`SnapBuildProcessChange`)."""
     if parsed[MANAGER] == LOGICALMSG:
-        return kind == MESSAGE
-    inplace = parsed[MANAGER] == HEAP and parsed[INFO] & heap.OPCODE == heap.INPLACE
-    return heap.begins_transaction(parsed) or (inplace and inplace_is_change)
+        return kind == _AS_MESSAGE
+    return heap.begins_transaction(parsed) or (inplace_is_change and heap.is_inplace(parsed))

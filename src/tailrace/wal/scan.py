@@ -21,11 +21,11 @@ from tailrace.wal.end_of_log import explain, is_torn, judge_end, place_of
 from tailrace.wal.facts import NOT_KEPT, catalog_files, note_end, note_heap, note_kept, note_other, note_queued, note_xid
 from tailrace.wal.framing import DETAIL, F_AT, F_END, F_LENGTH, F_LSN, POSITION, REACHED_STOP, next_records
 from tailrace.wal.index import (
-    ALIEN,
-    CATALOG_CHANGE,
     CHANGES_CATALOG,
-    INVALIDATIONS,
-    MESSAGE,
+    KEPT_ALIEN,
+    KEPT_CATALOG_CHANGE,
+    KEPT_INVALIDATIONS,
+    KEPT_MESSAGE,
     SPECULATION_OPEN,
     Files,
     Index,
@@ -41,7 +41,7 @@ from tailrace.wal.unaligned import u8, u32, u64
 from tailrace.wal.versions import WalFormat
 from tailrace.wal.xact import PREPARE_HEADERS, Ends, parse_end
 
-PASSED_OVER = np.array([manager in IGNORED for manager in range(256)])
+IGNORED_MANAGERS = np.array([manager in IGNORED for manager in range(256)])
 """Resource managers whose records count for their xid and nothing else."""
 _SIZE_OF_XID = 4
 
@@ -127,7 +127,7 @@ def scan_records(buf, frame, form, catalogs, buffers):  # type: ignore[no-untype
             kept.followed_by[message] = xid if record.lsn == kept.end_lsn[message] else 0
             message = np.int64(-1)
         # Of an index, say, only the first record of an xid matters: it may name the top-level transaction.
-        passed_over = PASSED_OVER[manager] and (xid == 0 or xid == last_xid)
+        passed_over = IGNORED_MANAGERS[manager] and (xid == 0 or xid == last_xid)
         if not passed_over and not parse(buf, record.at, record.length, form.image_compressed, parsed):
             reason = _stopped(frame, parsed, record, framing.INVALID_DATA)
             break
@@ -160,7 +160,7 @@ def scan_records(buf, frame, form, catalogs, buffers):  # type: ignore[no-untype
         elif manager == XACT:
             keep = NOT_KEPT
             if opcode == xact.INVALIDATIONS:
-                keep = INVALIDATIONS
+                keep = KEPT_INVALIDATIONS
                 if row >= 0:
                     xids.flags[row] |= CHANGES_CATALOG
                     note_queued(xids, row, record.lsn, 0)
@@ -172,12 +172,12 @@ def scan_records(buf, frame, form, catalogs, buffers):  # type: ignore[no-untype
                 note_end(buffers.ends, parsed, record)
         else:
             keep = note_other(buf, parsed, record, row, catalogs, buffers)
-            if keep == ALIEN:
-                keep = NOT_KEPT if saw_alien else ALIEN
+            if keep == KEPT_ALIEN:
+                keep = NOT_KEPT if saw_alien else KEPT_ALIEN
                 saw_alien = True
-        if keep == CATALOG_CHANGE or (keep != NOT_KEPT and not catalogs.nothing_else):
+        if keep == KEPT_CATALOG_CHANGE or (keep != NOT_KEPT and not catalogs.nothing_else):
             kept_row = note_kept(kept, keep, record)
-            message = kept_row if keep == MESSAGE else np.int64(-1)
+            message = kept_row if keep == KEPT_MESSAGE else np.int64(-1)
     return reason, count, first, previous, last, frame[POSITION], np.int64(fingerprint), first_xid
 
 

@@ -21,7 +21,7 @@ from tailrace.wal.versions import FORMATS
 
 def catalog_log(indexes: Sequence[Index]) -> CatalogLog:
     """The catalog records of all indexes (supplements included), in WAL order and once each."""
-    parts = [(part.kept, part.kept.rows_of(index.CATALOG_CHANGE)) for part in indexes]
+    parts = [(part.kept, part.kept.rows_of(index.KEPT_CATALOG_CHANGE)) for part in indexes]
     lsn = np.concatenate([kept.lsn[rows] for kept, rows in parts])
     length = np.concatenate([kept.length[rows] for kept, rows in parts])
     base = np.cumsum([0, *(len(kept.data) for kept, _ in parts)])

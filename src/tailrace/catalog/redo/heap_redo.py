@@ -29,8 +29,7 @@ from tailrace.kernels import inner_kernel
 from tailrace.memcpy import memcpy
 from tailrace.tuples.deform import user_data_at
 from tailrace.wal import heap, records
-from tailrace.wal.records import DATA, DATA_LENGTH, FIRST_BLOCK, INFO, MANAGER
-from tailrace.wal.resource_managers import HEAP, HEAP2
+from tailrace.wal.records import DATA, DATA_LENGTH, FIRST_BLOCK
 
 SECOND_BLOCK = FIRST_BLOCK + records.BLOCK_FIELDS
 _ENDED_ANEW = ~(XMAX_COMMITTED | XMAX_MULTI)
@@ -48,32 +47,35 @@ class ChangedPage(NamedTuple):
 @inner_kernel
 def added_item(buf, parsed):  # type: ignore[no-untyped-def]
     """The line pointer that a record itself puts a tuple at, on its first page; ADDS_SEVERAL or ADDS_NOTHING."""
-    opcode = parsed[INFO] & heap.OPCODE
-    if parsed[MANAGER] == HEAP and opcode in (heap.INSERT, heap.UPDATE, heap.HOT_UPDATE):
+    does = heap.tuple_change(parsed)
+    if does == heap.ADDS_TUPLE or does == heap.REPLACES_TUPLE:
         return heap.new_item(buf, parsed)
-    return np.int64(ADDS_SEVERAL if parsed[MANAGER] == HEAP2 and opcode == heap.MULTI_INSERT else ADDS_NOTHING)
+    return np.int64(ADDS_SEVERAL if does == heap.ADDS_TUPLES else ADDS_NOTHING)
 
 
 @inner_kernel
 def heap_redo(replayed, record, change, buf, parsed):  # type: ignore[no-untyped-def]
     """What a record of the managers HEAP and HEAP2 says of the page of its first block. Returns a status."""
-    opcode = parsed[INFO] & heap.OPCODE
-    if parsed[MANAGER] == HEAP and opcode in (heap.DELETE, heap.UPDATE, heap.HOT_UPDATE, heap.INPLACE):
-        if not 1 <= heap.old_item(buf, parsed) <= MAX_HEAP_TUPLES_PER_PAGE:
-            return UNREADABLE
-    if not heap.changes_rows(parsed):
-        if parsed[MANAGER] == HEAP and opcode == heap.INPLACE and not change.has_image:
+    does = heap.tuple_change(parsed)
+    if heap.has_old_item(parsed) and not 1 <= heap.old_item(buf, parsed) <= MAX_HEAP_TUPLES_PER_PAGE:
+        return UNREADABLE
+    if does == heap.LEAVES_TUPLES:
+        return DONE
+    if does == heap.OVERWRITES_TUPLE:
+        if not change.has_image:
             replay_inplace(replayed, change, buf, parsed)
         return DONE
     if not page_is_known(replayed, change, parsed):
         return UNKNOWN_PAGE
-    if parsed[MANAGER] == HEAP2:
+    if does == heap.ADDS_TUPLES:
         return replay_multi_insert(replayed, record, change, buf, parsed)
-    if opcode == heap.INSERT:
+    if does == heap.ADDS_TUPLE:
         return replay_insert(replayed, record, change, buf, parsed)
-    if opcode == heap.DELETE:
+    if does == heap.REMOVES_TUPLE:
         return replay_delete(replayed, record, change, buf, parsed)
-    return replay_update(replayed, record, change, buf, parsed)
+    if does == heap.REPLACES_TUPLE:
+        return replay_update(replayed, record, change, buf, parsed)
+    return UNREADABLE
 
 
 @inner_kernel

@@ -43,7 +43,7 @@ from tailrace.transactions.epochs import XidClock, with_epoch
 from tailrace.wal import heap, records
 from tailrace.wal.full_page_images import Images, is_installed, new_page, restore_block_image
 from tailrace.wal.index import TRACKED_CATALOGS
-from tailrace.wal.records import FIRST_BLOCK, INFO, MANAGER, XID
+from tailrace.wal.records import FIRST_BLOCK, MANAGER, XID
 from tailrace.wal.resource_managers import HEAP, HEAP2
 from tailrace.wal.versions import WalFormat
 
@@ -210,7 +210,7 @@ def replay_record(reading, replayed, row):  # type: ignore[no-untyped-def]
     log, parsed, next_xid = reading.log, reading.parsed, reading.next_xid[row]
     if not records.parse(log.data, log.at[row], log.length[row], reading.images.bits.compressed, parsed):
         return UNREADABLE
-    if parsed[MANAGER] == HEAP2 and parsed[INFO] & heap.OPCODE == heap.NEW_CID:
+    if heap.is_new_cid(parsed):
         return DONE
     if not heap.has_main_data(log.data, parsed):
         return UNREADABLE

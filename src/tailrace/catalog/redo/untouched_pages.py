@@ -19,8 +19,7 @@ from tailrace.model import Lsn
 from tailrace.wal import heap, records
 from tailrace.wal.full_page_images import ImageBits, is_installed
 from tailrace.wal.hashing import find, grown, new_table, rehashed
-from tailrace.wal.records import BLOCK_FLAGS, FIRST_BLOCK, INFO, MANAGER
-from tailrace.wal.resource_managers import HEAP2
+from tailrace.wal.records import BLOCK_FLAGS, FIRST_BLOCK
 from tailrace.wal.versions import WalFormat
 
 
@@ -76,7 +75,7 @@ def first_touches(log, bits, files, parsed):  # type: ignore[no-untyped-def]
     for row in range(len(log.at)):
         if not records.parse(log.data, log.at[row], log.length[row], bits.compressed, parsed):
             continue
-        if parsed[MANAGER] == HEAP2 and parsed[INFO] & heap.OPCODE == heap.NEW_CID:
+        if heap.is_new_cid(parsed):
             continue
         for i in range(parsed[records.BLOCKS]):
             block = FIRST_BLOCK + i * records.BLOCK_FIELDS
