@@ -36,6 +36,10 @@ class LogicalMessage:
     behind: bool = False
 
     @property
+    def printed_lsn(self) -> Lsn:
+        return self.end_lsn
+
+    @property
     def size(self) -> int:
         """Bytes of memory that the server counts for it, about."""
         return self.end_lsn - self.lsn
@@ -51,6 +55,10 @@ class Truncation:
     cascade: bool
     restart_sequences: bool
     xid: int = 0
+
+    @property
+    def printed_lsn(self) -> Lsn:
+        return self.lsn
 
     @property
     def size(self) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,9 @@ from tailrace.plugins.relation_callbacks import RelationCallbacks, RelationUses
 from tailrace.transactions.fates import BARE_PREPARE, BLOCK, NEVER, STREAM_ABORT, Transactions
 from tailrace.types.values import Texts
 from tailrace.wal import xact
+
+_CALLBACKS = {LogicalMessage: "message", Truncation: "truncate"}
+"""What output_plugin.h calls the callback for an event of each kind."""
 
 
 def in_order(plan: Plan, plugin: OutputPlugin, group: TransactionGroup) -> Lines:
@@ -70,17 +73,14 @@ class _Order:
                 [np.array([item.lsn for item in inside], np.int64)],
             )
         )
-        inside_printed = inside_lsn.copy()
-        for i, item in enumerate(inside):
-            if isinstance(item, LogicalMessage):
-                inside_printed[i] = item.end_lsn
+        inside_printed = np.array([item.printed_lsn for item in inside], np.int64)
         texts = Texts.of([self._inside_text(item) for item in inside])
         place = np.array([(rank(item.ordinal), CHANGE, *place_of(item)) for item in inside], np.int64)
         self._singles.append(_Singles(place.reshape(-1, 4).T, inside_printed, self._transactions.xid[inside_ordinal], texts))
         # What makes a transaction worth telling: of each such row whose it is, where it stands, and the LSN that is printed.
         worth = np.ones(len(inside), np.bool_)
         if plugin.wants.skip_empty_xacts and not plugin.wants.messages_begin:
-            worth = np.array([isinstance(item, Truncation) for item in inside], np.bool_)
+            worth = np.array([not isinstance(item, LogicalMessage) for item in inside], np.bool_)
         self._of = np.concatenate([self._ordinal, inside_ordinal[worth]])
         self._at = np.concatenate([self._lsn, inside_lsn[worth]])
         self._printed = np.concatenate([self._lsn, inside_printed[worth]])
@@ -98,11 +98,10 @@ class _Order:
 
     def _inside_text(self, item: LogicalMessage | Truncation) -> str | bytes:
         streamed = "stream_" if self._plan.streams.streamed[item.ordinal] else ""
-        callback = "message" if isinstance(item, LogicalMessage) else "truncate"
         try:
             return self._text(item)
         except UsageError as error:
-            raise in_callback(error, self._plugin, streamed + callback, item.lsn) from None
+            raise in_callback(error, self._plugin, streamed + _CALLBACKS[type(item)], item.lsn) from None
 
     def _outside_text(self, message: LogicalMessage) -> str | bytes:
         try:
@@ -111,13 +110,19 @@ class _Order:
             raise in_callback(error, self._plugin, "message", message.lsn) from None
 
     def _text(self, item: LogicalMessage | Truncation) -> str | bytes:
-        plugin = self._plugin
-        if not self._plan.streams.streamed[item.ordinal]:
-            return plugin.message_text(item) if isinstance(item, LogicalMessage) else plugin.truncate_text(item)
+        is_streamed = self._plan.streams.streamed[item.ordinal]
         xid = int(self._transactions.xid[item.ordinal])
-        if isinstance(item, LogicalMessage):
-            return self._streaming.stream_message_text(item, xid)
-        return self._streaming.stream_truncate_text(item, xid)
+        match item:
+            case LogicalMessage() if is_streamed:
+                return self._streaming.stream_message_text(item, xid)
+            case LogicalMessage():
+                return self._plugin.message_text(item)
+            case Truncation() if is_streamed:
+                return self._streaming.stream_truncate_text(item, xid)
+            case Truncation():
+                return self._plugin.truncate_text(item)
+            case _:
+                assert_never(item)
 
     @property
     def _streaming(self) -> StreamingCallbacks:
