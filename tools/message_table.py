@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tailrace.logicalproto.fields import KINDS
-from tailrace.logicalproto.message import FORMATS, MessageFormat
+from tailrace.logicalproto.message import MESSAGE_FORMATS, MessageFormat
 
 PAGE = Path(__file__).parents[1] / "docs" / "messages.md"
 BEGIN, END = "<!-- messages: made by tools/message_table.py -->\n", "<!-- end of messages -->\n"
@@ -22,7 +22,7 @@ def render() -> str:
 
 
 def _table() -> str:
-    rows = sorted(FORMATS.values(), key=lambda each: each.since)
+    rows = sorted(MESSAGE_FORMATS.values(), key=lambda each: each.since)
     lines = ["| message | byte | since | fields |", "|---|---|---|---|", *(f"| {' | '.join(_cells(each))} |" for each in rows)]
     return "".join(f"{line}\n" for line in lines)
 

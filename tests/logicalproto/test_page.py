@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import get_args
 
-from tailrace.logicalproto.message import FORMATS, AnyMessage
+from tailrace.logicalproto.message import MESSAGE_FORMATS, AnyMessage
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/messages.md"
@@ -20,14 +20,14 @@ def test_the_table_is_current() -> None:
     )
     made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT).stdout
     assert made == PAGE.read_text(), "run tools/message_table.py"
-    assert len(re.findall(r"^\| [A-Z][A-Za-z ]+ \| `.` \|", made, re.MULTILINE)) == len(FORMATS)
+    assert len(re.findall(r"^\| [A-Z][A-Za-z ]+ \| `.` \|", made, re.MULTILINE)) == len(MESSAGE_FORMATS)
 
 
 def test_every_message_has_a_format() -> None:
-    assert set(FORMATS) == set(get_args(AnyMessage))
+    assert set(MESSAGE_FORMATS) == set(get_args(AnyMessage))
     assert [
         each.name
-        for each in FORMATS.values()
+        for each in MESSAGE_FORMATS.values()
         if {name for names, _ in each.fields for name in names.split("+")} - _slots(each.value)
     ] == []
 

@@ -12,7 +12,7 @@ from support.vectors import Recorded, facts_of, recorded_sessions, same_facts
 from tailrace.errors import PeerError, UsageError
 from tailrace.logicalproto import message as m
 from tailrace.logicalproto.formats import read_message, write_message
-from tailrace.logicalproto.message import BY_BYTE, FORMATS
+from tailrace.logicalproto.message import BY_BYTE, MESSAGE_FORMATS
 from tailrace.logicalproto.message_flow import MessageReader, MessageWriter
 from tailrace.model import Lsn
 from tailrace.types.values import as_string
@@ -291,7 +291,7 @@ def test_the_reader_knows_that_it_is_in_a_stream() -> None:
             place.write(m.Insert(5, m.TupleData("N", ()), xid))
 
 
-@pytest.mark.parametrize("known", [each for each in FORMATS.values() if each.since > 1], ids=lambda each: each.name)
+@pytest.mark.parametrize("known", [each for each in MESSAGE_FORMATS.values() if each.since > 1], ids=lambda each: each.name)
 def test_a_message_is_not_of_an_older_version(known) -> None:
     reader = MessageReader(known.since - 1, "off" if known.since == 2 else "on")
     with pytest.raises(PeerError, match=f"{known.name} message in protocol version {known.since - 1}"):

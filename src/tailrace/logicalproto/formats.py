@@ -56,7 +56,7 @@ def _read_fields(known: m.MessageFormat, fields: tuple[tuple[str, str], ...], pa
 
 def write_message(message: m.AnyMessage) -> bytes:
     """The bytes that `read_message` reads; with the xid where the message has one. Raises UsageError for what has no bytes."""
-    known = m.FORMATS[type(message)]
+    known = m.MESSAGE_FORMATS[type(message)]
     out = bytearray(known.byte.encode())
     try:
         if known.carries_xid and getattr(message, "xid") is not None:  # noqa: B009 - not all messages have it

@@ -73,7 +73,7 @@ class MessageFormat:
     in_parallel: tuple[tuple[str, str], ...]
 
 
-FORMATS: dict[type, MessageFormat] = {}
+MESSAGE_FORMATS: dict[type, MessageFormat] = {}
 """Every message, in the manual's order. `Message` came with servers of major 14, `Truncate` with 11, without a new version of the
 protocol."""
 _PREPARED = "prepare_lsn:set_lsn end_lsn:set_lsn prepare_timestamp:timestamp xid:xid gid:string"
@@ -84,10 +84,12 @@ def _message(
     name: str, byte: str, since: int, fields: str = "", *, stands: tuple[int, ...], leads_to: int | None = None, xid: bool = False,
     parallel: str = "",
 ) -> Callable[[MessageClass], MessageClass]:  # fmt: skip
-    """Put the class below into FORMATS. Fields are written name:kind, the kinds are those of `fields.KINDS`."""
+    """Put the class below into MESSAGE_FORMATS. Fields are written name:kind, the kinds are those of `fields.KINDS`."""
 
     def put(value: MessageClass) -> MessageClass:
-        FORMATS[value] = MessageFormat(value, name, byte, since, _parsed(fields), stands, leads_to, xid, _parsed(parallel))
+        MESSAGE_FORMATS[value] = MessageFormat(
+            value, name, byte, since, _parsed(fields), stands, leads_to, xid, _parsed(parallel)
+        )
         return value
 
     return put
@@ -313,4 +315,4 @@ AnyMessage = (
     Begin | Commit | Origin | InTransaction | StreamStart | StreamStop | StreamCommit | StreamAbort
     | BeginPrepare | Prepare | CommitPrepared | RollbackPrepared | StreamPrepare
 )  # fmt: skip
-BY_BYTE = {ord(each.byte): each for each in FORMATS.values()}
+BY_BYTE = {ord(each.byte): each for each in MESSAGE_FORMATS.values()}

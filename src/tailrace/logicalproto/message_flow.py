@@ -6,7 +6,7 @@
     outside  ── StreamStart ─►  stream ── StreamStop ─►  outside
 
 In: messages in the order in which they were sent. Out: the same, checked. Where each message may stand, and where the flow
-stands after it, is said with its format (`message.FORMATS`); `_RULES` has what is asked of some beside that. An Origin comes only
+stands after it, is said with its format (`message.MESSAGE_FORMATS`); `_RULES` has what is asked of some beside that. An Origin comes only
 before the first change of a transaction. StreamCommit, StreamPrepare and StreamAbort end (or cut)
 a transaction of which a StreamStart told, outside of any block; CommitPrepared and RollbackPrepared stand outside, too. A change
 is of a relation described before, and has as many columns. State: where we are, the transaction's LSN, relations by oid, and
@@ -21,7 +21,7 @@ from typing import Any
 from tailrace.errors import PeerError, UsageError
 from tailrace.logicalproto import message as m
 from tailrace.logicalproto.formats import format_of, read_message, write_message
-from tailrace.logicalproto.message import FORMATS, OUTSIDE, STREAM
+from tailrace.logicalproto.message import MESSAGE_FORMATS, OUTSIDE, STREAM
 from tailrace.logicalproto.protocol import LATEST_PROTOCOL, OFF, PARALLEL, STREAMING, check_version_has
 from tailrace.model import Lsn
 
@@ -62,7 +62,7 @@ class MessageFlow:
 
     def accept(self, message: m.AnyMessage) -> None:
         """The next message. Raises PeerError if it cannot stand here."""
-        known = FORMATS[type(message)]
+        known = MESSAGE_FORMATS[type(message)]
         if self.place not in known.stands:
             raise self._out_of_place(known)
         if rule := _RULES.get(type(message)):
@@ -115,12 +115,12 @@ class MessageFlow:
 
     def _origin(self, message: m.Origin) -> None:
         if self.has_changes:
-            raise self._out_of_place(FORMATS[m.Origin])
+            raise self._out_of_place(MESSAGE_FORMATS[m.Origin])
 
     def _message(self, message: m.Message) -> None:
         """One that is not part of a transaction comes before the transaction that it was written in."""
         if (self.place == OUTSIDE) == bool(message.flags):
-            raise self._out_of_place(FORMATS[m.Message])
+            raise self._out_of_place(MESSAGE_FORMATS[m.Message])
 
     def _relation(self, message: m.Relation) -> None:
         self.relations[message.relation_oid] = message
@@ -165,7 +165,7 @@ _RULES: dict[type, Callable[[MessageFlow, Any], None]] = {
 
 
 def _name(message: m.AnyMessage) -> str:
-    return FORMATS[type(message)].name
+    return MESSAGE_FORMATS[type(message)].name
 
 
 def _refused(name: str, words: str, hint: str = "") -> PeerError:
@@ -195,7 +195,7 @@ class MessageWriter:
 
     def write(self, message: m.AnyMessage) -> bytes:
         """The next message's bytes. Raises UsageError for one that cannot be sent here."""
-        known = FORMATS[type(message)]
+        known = MESSAGE_FORMATS[type(message)]
         if known.carries_xid and (getattr(message, "xid", None) is not None) != self.flow.in_stream:
             raise UsageError(f"{known.name} message {'without' if self.flow.in_stream else 'with'} an xid")
         data = write_message(message)

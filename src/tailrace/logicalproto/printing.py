@@ -30,7 +30,7 @@ class MessagePrinter:
     def text(self, message: m.AnyMessage) -> str:
         """One line, without its end; a value may have lines of its own."""
         self._learn(message)
-        name = m.FORMATS[type(message)].name
+        name = m.MESSAGE_FORMATS[type(message)].name
         match message:
             case m.Relation():
                 columns = " ".join(
@@ -56,14 +56,14 @@ class MessagePrinter:
                     if field not in ("flags", "first_segment") and getattr(message, field) is not None
                 )
                 told += ", first segment" if getattr(message, "first_segment", 0) else ""
-        xid = getattr(message, "xid", None) if m.FORMATS[type(message)].carries_xid else None
+        xid = getattr(message, "xid", None) if m.MESSAGE_FORMATS[type(message)].carries_xid else None
         return f"{name}{f' {told}' if told else ''}{f' (xid {xid})' if xid is not None else ''}"
 
     def fields(self, message: m.AnyMessage) -> dict[str, Any]:
         """For JSON: fields by their name; rows as objects by column, NULL and unchanged values as null, the latter named in
         `unchanged`, and values in binary form in hex, named in `binary`."""
         self._learn(message)
-        found: dict[str, Any] = {"message": m.FORMATS[type(message)].name}
+        found: dict[str, Any] = {"message": m.MESSAGE_FORMATS[type(message)].name}
         for field in message.__slots__:
             value = getattr(message, field)
             if isinstance(value, m.TupleData):
