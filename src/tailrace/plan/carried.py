@@ -1,5 +1,5 @@
 """`Carried` is what planning a window needs to know of the log before it, so that nothing before the window is read again but rows of transactions
-that were open (rule 10).
+that were open.
 
 In: a scanned window, and the catalogs at its end. Out: `Carried`, at the LSN where the next window begins. It is a function of the log alone, however
 that was cut into windows.

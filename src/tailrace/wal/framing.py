@@ -148,7 +148,7 @@ def next_record(buf, frame):  # type: ignore[no-untyped-def]
         frame[SPARE] = maxalign(record + length)
     _go_behind(frame, length, end)
     if u8(buf, record + H_MANAGER) == XLOG and u8(buf, record + H_INFO) & xlog.OPCODE == xlog.SWITCH:
-        # Nothing but zeros up to the next segment (1.5)
+        # Nothing but zeros up to the next segment
         segment = frame[SEGMENT_SIZE]
         frame[POSITION] = (frame[END] + segment - 1) & ~(segment - 1)
     return record

@@ -54,7 +54,7 @@ class LogIdentity:
 
 
 def first_written_page(wal: WalBytes, stretch: Stretch, segment_size: int) -> int:
-    """Where to begin. After a segment switch the rest of the segment is zeros (1.5), and a stretch may start among them, but not with a segment, nor
+    """Where to begin. After a segment switch the rest of the segment is zeros, and a stretch may start among them, but not with a segment, nor
     with a record."""
     at = stretch.start - wal.base
     if (
