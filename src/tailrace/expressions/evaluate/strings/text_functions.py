@@ -258,7 +258,7 @@ def _concat_oid(name: str, oid: int) -> str:
     return (name if len(raw) <= most else raw[:most].decode("utf-8", "ignore")) + suffix
 
 
-FUNCTIONS: dict[str, Implementation] = {
+_IN_ANY_ENCODING: dict[str, Implementation] = {
     "textcat": rows(lambda one, two: one + two, True), "textlen": rows(len, True), "textoctetlen": _of_bytes(len),
     "bit_length(text)": _of_bytes(lambda raw: 8 * len(raw)), "bpcharlen": rows(lambda text: len(text.rstrip(" ")), True),
     "bpcharoctetlen": _of_bytes(len), "text_substr": rows(substring), "text_substr_no_len": rows(substring, True),
@@ -275,17 +275,17 @@ FUNCTIONS: dict[str, Implementation] = {
     "quote_ident": made(lambda call: rows(partial(quote_identifier, major=call.facts.style.major), True)),
     "quote_nullable": rows(lambda text: "NULL" if text is None else quote_literal(text), True), "textpos": rows(position, True),
     "text_starts_with": rows(lambda text, start: text.startswith(start), True), "md5_text": made(lambda call: rows(_md5(call.facts.encoding), True)),
-    "unicode_normalize_func": _normalized(unicodedata.normalize),
-    "unicode_is_normalized": _normalized(unicodedata.is_normalized),
     "text_to_array": rows(text_to_array, True), "text_to_array_null": rows(text_to_array, True),
-    "bpchar": rows(_fitted("character", True)), "varchar": rows(_fitted("character varying", False)), "text_name": rows(name_of, True),
-    "bpchar_name": rows(lambda text: name_of(text.rstrip(" ")), True), "name_text": rows(lambda text: text, True),
-    "name_bpchar": rows(lambda text: text, True), "text_char": rows(_char_of), "char_text": made(_char_value), "char_bpchar": rows(_bpchar_of_char),
-    "nameconcatoid": rows(_concat_oid, True),
+    "bpchar": rows(_fitted("character", True)), "varchar": rows(_fitted("character varying", False)),
+}  # fmt: skip
+"""Those that know characters and bytes of all encodings. A new one is in the other table until that has been tried."""
+
+_IN_UTF8: dict[str, Implementation] = {
+    "unicode_normalize_func": _normalized(unicodedata.normalize), "unicode_is_normalized": _normalized(unicodedata.is_normalized),
+    "text_name": rows(name_of, True), "bpchar_name": rows(lambda text: name_of(text.rstrip(" ")), True),
+    "name_text": rows(lambda text: text, True), "name_bpchar": rows(lambda text: text, True), "text_char": rows(_char_of),
+    "char_text": made(_char_value), "char_bpchar": rows(_bpchar_of_char), "nameconcatoid": rows(_concat_oid, True),
 }  # fmt: skip
 
-OF_ANY_ENCODING = frozenset(FUNCTIONS) - {
-    "unicode_normalize_func", "unicode_is_normalized", "text_name", "bpchar_name", "name_text", "name_bpchar", "text_char",
-    "char_text", "char_bpchar", "nameconcatoid",
-}  # fmt: skip
-"""Those that know characters and bytes of all encodings."""
+FUNCTIONS = _IN_ANY_ENCODING | _IN_UTF8
+OF_ANY_ENCODING = frozenset(_IN_ANY_ENCODING)
