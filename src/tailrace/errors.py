@@ -2,6 +2,7 @@
 
     TailraceError            message, detail, hint, context, SQLSTATE; position, lsn, file and block for programs
     ├─ UsageError            you: an option, a name, a position that does not fit
+    │  └─ QueryCanceled      you do not want it any more
     ├─ CorruptWal            the log is damaged: checksum, broken chain, hole in the middle
     ├─ CorruptFile           a file beside the log is damaged: a catalog page, pg_control, a catalog state
     ├─ UnsupportedWal        the log is sound, but of a version or kind that we do not read
@@ -88,6 +89,13 @@ class UsageError(TailraceError):
     """The request does not fit: option, name, position."""
 
     default_sqlstate = "22023"
+
+
+class QueryCanceled(UsageError):
+    """Somebody asked for that (`pg_cancel_backend`, or a CancelRequest)."""
+
+    def __init__(self, message: str = "canceling statement due to user request") -> None:
+        super().__init__(message, sqlstate="57014")
 
 
 class CorruptWal(TailraceError):

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TypeVar
 
 from tailrace.dataclass import dataclass
-from tailrace.errors import UsageError
+from tailrace.errors import QueryCanceled, UsageError
 from tailrace.replication.session_slots import SessionSlots
 from tailrace.server.connected import Client
 from tailrace.server.instance import Instance
@@ -19,7 +19,7 @@ from tailrace.server.link import ClientLink
 from tailrace.server.plugin_warnings import HEARS
 from tailrace.server.roles import Role
 from tailrace.server.session_parameters import SessionParameters
-from tailrace.server.walsender import StreamCanceled, WalSender
+from tailrace.server.walsender import WalSender
 from tailrace.sql.source_database import SourceDatabase
 from tailrace.wire.error_fields import NOTICE, WARNING, notice_fields
 from tailrace.wire.messages import NoticeResponse
@@ -123,7 +123,7 @@ class ClientSession:
 
     @asynccontextmanager
     async def for_as_long_as_the_client_waits(self) -> AsyncIterator[None]:
-        """The block, which may take as long as others like, is given up once its client has gone, or cancels. Raises UsageError (57014)."""
+        """The block, which may take as long as others like, is given up once its client has gone, or cancels. Raises QueryCanceled."""
         task, interrupted = asyncio.current_task(), asyncio.Event()
         assert task is not None
 
@@ -140,7 +140,7 @@ class ClientSession:
             if not interrupted.is_set():
                 raise
             task.uncancel()
-            raise StreamCanceled from None
+            raise QueryCanceled from None
         finally:
             watcher.cancel()
             self._interrupted = None

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.dataclass import dataclass
-from tailrace.errors import PeerError, TailraceError, UsageError
+from tailrace.errors import PeerError, QueryCanceled, TailraceError, UsageError
 from tailrace.model import Lsn
 from tailrace.pipeline.following import NothingNew
 from tailrace.pipeline.pipeline import Pipeline
@@ -76,13 +76,6 @@ class StreamPositions:
             self.lag.sent(sent, now())
 
 
-class StreamCanceled(UsageError):
-    """Somebody asked for it (`pg_cancel_backend`, or a CancelRequest)."""
-
-    def __init__(self) -> None:
-        super().__init__("canceling statement due to user request", sqlstate="57014")
-
-
 @dataclass(slots=True)
 class WalSender:
     """`make_plugin` starts up another plugin like its own. `timeout` is wal_sender_timeout in seconds; 0: none. While it `has_company`, other
@@ -121,7 +114,7 @@ class WalSender:
             if self._failure is not None:
                 raise self._failure
             if self._is_canceled:
-                raise StreamCanceled
+                raise QueryCanceled
             if self._is_stopping:
                 await self._say_last_words()
         finally:
