@@ -75,7 +75,7 @@ read_u8, write_u8 = read_number(1), write_number(1)
 read_u16, write_u16 = read_number(2), write_number(2)
 read_u32, write_u32 = read_number(4), write_number(4)
 read_i32, write_i32 = read_number(4, signed=True), write_number(4, signed=True)
-read_timestamp, write_timestamp = read_number(8, signed=True), write_number(8, signed=True)
+read_i64, write_i64 = read_number(8, signed=True), write_number(8, signed=True)
 write_lsn = write_number(8)
 
 
@@ -281,7 +281,7 @@ KINDS = {
     "xid": FieldKind(read_u32, write_u32, "Int32"),
     "lsn": FieldKind(read_lsn, write_lsn, "Int64"),
     "set_lsn": FieldKind(read_lsn, write_lsn, "Int64"),
-    "timestamp": FieldKind(read_timestamp, write_timestamp, "Int64"),
+    "timestamp": FieldKind(read_i64, write_i64, "Int64"),
     "string": FieldKind(read_string, write_string, "String"),
     "content": FieldKind(read_content, write_content, "Int32, bytes"),
     "identity": FieldKind(read_identity, write_identity, "Int8"),

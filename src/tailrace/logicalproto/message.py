@@ -72,6 +72,11 @@ class MessageFormat:
     carries_xid: bool
     in_parallel: tuple[tuple[str, str], ...]
 
+    @property
+    def kinds(self) -> dict[str, str]:
+        """By the names of fields."""
+        return dict((*self.fields, *self.in_parallel))
+
 
 MESSAGE_FORMATS: dict[type, MessageFormat] = {}
 """Every message, in the manual's order. `Message` came with servers of major 14, `Truncate` with 11, without a new version of the

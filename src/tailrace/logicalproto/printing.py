@@ -30,7 +30,7 @@ class MessagePrinter:
     def text(self, message: m.AnyMessage) -> str:
         """One line, without its end; a value may have lines of its own."""
         self._learn(message)
-        name = m.MESSAGE_FORMATS[type(message)].name
+        known = m.MESSAGE_FORMATS[type(message)]
         match message:
             case m.Relation():
                 columns = " ".join(
@@ -50,28 +50,31 @@ class MessagePrinter:
                 told = f"transactional: {message.flags} lsn: {message.lsn} prefix: {_clean(message.prefix)}"
                 told += f", sz: {len(message.content)} content:{_characters(message.content)}"
             case _:
+                kinds = known.kinds
                 told = ", ".join(
-                    f"{field.replace('_', ' ')} {_shown(field, getattr(message, field))}"
+                    f"{field.replace('_', ' ')} {_shown(getattr(message, field), kinds.get(field))}"
                     for field in message.__slots__
                     if field not in ("flags", "first_segment") and getattr(message, field) is not None
                 )
                 told += ", first segment" if getattr(message, "first_segment", 0) else ""
-        xid = getattr(message, "xid", None) if m.MESSAGE_FORMATS[type(message)].carries_xid else None
-        return f"{name}{f' {told}' if told else ''}{f' (xid {xid})' if xid is not None else ''}"
+        xid = getattr(message, "xid", None) if known.carries_xid else None
+        return f"{known.name}{f' {told}' if told else ''}{f' (xid {xid})' if xid is not None else ''}"
 
     def fields(self, message: m.AnyMessage) -> dict[str, Any]:
         """For JSON: fields by their name; rows as objects by column, NULL and unchanged values as null, the latter named in
         `unchanged`, and values in binary form in hex, named in `binary`."""
         self._learn(message)
-        found: dict[str, Any] = {"message": m.MESSAGE_FORMATS[type(message)].name}
+        known = m.MESSAGE_FORMATS[type(message)]
+        found: dict[str, Any] = {"message": known.name}
+        kinds = known.kinds
         for field in message.__slots__:
             value = getattr(message, field)
             if isinstance(value, m.TupleData):
                 found |= self._row(field, value, self.relations.get(getattr(message, "relation_oid")))  # noqa: B009
             elif isinstance(value, tuple) and value and isinstance(value[0], m.RelationColumn):
-                found[field] = [{name: _plain(name, getattr(column, name)) for name in column.__slots__} for column in value]
+                found[field] = [{name: _plain(getattr(column, name)) for name in column.__slots__} for column in value]
             elif value is not None:
-                found[field] = _plain(field, value)
+                found[field] = _plain(value, kinds.get(field))
         return found
 
     def _learn(self, message: m.AnyMessage) -> None:
@@ -156,21 +159,21 @@ def _clean(text: str) -> str:
     return _characters(text.encode("utf-8", "surrogateescape"))
 
 
-def _shown(field: str, value: Any) -> str:
+def _shown(value: Any, kind: str | None) -> str:
     if isinstance(value, str):
         return quote_literal(_clean(value))
-    return str(_plain(field, value))
+    return str(_plain(value, kind))
 
 
-def _plain(field: str, value: Any) -> Any:
-    """The value as JSON can hold it."""
+def _plain(value: Any, kind: str | None = None) -> Any:
+    """The value of a field of this kind (`fields.KINDS`), as JSON can hold it."""
     if isinstance(value, bytes):
         return _characters(value)
     if isinstance(value, str):
         return _clean(value)
     if isinstance(value, Lsn):
         return str(value)
-    if field.endswith("timestamp") and isinstance(value, int):
+    if kind == "timestamp":
         return moment(value)
     return list(value) if isinstance(value, tuple) else value
 
