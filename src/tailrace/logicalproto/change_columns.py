@@ -3,7 +3,7 @@ them.
 
 In: `Scanned`. Out: by Relation a batch of its changes, in the order of the messages; rows are typed where `types` knows the type,
 or it is a domain over a built-in one of which a Type message told; else they are text. What was rolled back is left out. Where a
-commit has not come, commit_lsn is NULL.
+commit has not come, commit_lsn is NULL. For programs, as `change_reader` is.
 """
 
 from __future__ import annotations

@@ -4,6 +4,9 @@ In: the bytes of many messages, one after another, and where each begins. Out: `
 takes what streams mostly consist of, which is Begin, Commit, Insert, Update and Delete, and checks it as `message_flow` does.
 Whatever else there is, or looks wrong, it leaves to the reader of single messages: so there is one place that knows the rest, and
 one that says what is wrong. State: the flow, the relations it described, and a transaction that was not ended when the bytes did.
+
+No other room reads messages: this and `change_columns` are for programs that receive some (docs/messages.md), and for tests and
+benchmarks, which read what we write.
 """
 
 from __future__ import annotations
