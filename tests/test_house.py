@@ -41,7 +41,7 @@ STAGES = (
     "wal", "window", "transactions", "types", "tuples", "expressions", "catalog", "plan", "decode", "changes", "publications",
     "feed", "past", "logicalproto", "plugins", "wire", "slots", "apply",
 )  # fmt: skip
-SHORE = ("storage", "client", "lake", "pipeline", "replication", "sql", "spark", "server", "demo", "cli", "__main__")
+SHORE = ("storage", "lake", "pipeline", "replication", "sql", "spark", "server", "demo", "cli", "__main__")
 PURE_ROOMS = ("sql/query/", "sql/psql/", "sql/spark_sql/")
 """Rooms of the shore that touch no file and nothing else of the shore themselves: text and rows go in, values come out."""
 ORDER = {name: place for place, name in enumerate((*FOUNDATION, *STAGES, *SHORE))}
@@ -153,6 +153,15 @@ def test_every_room_has_a_row_in_the_architecture() -> None:
     house = (ROOT / "docs/architecture.md").read_text().partition("## The house")[2].partition("\n## ")[0]
     rooms = {module.stage + ("/" if "/" in module.name else ".py") for module in INSIDE} - {"__main__.py"}
     assert [room for room in sorted(rooms) if f"`{room}`" not in house] == []
+
+
+def test_the_architecture_has_the_rooms_in_the_order_of_the_law() -> None:
+    house = (ROOT / "docs/architecture.md").read_text().partition("## The house")[2].partition("\n## ")[0]
+    firsts = re.findall(r"^\| ([^|]*) \|", house, re.MULTILINE)
+    rooms = [
+        room.removesuffix("/").removesuffix(".py") for first in firsts for room in re.findall(r"`([a-z_]+(?:/|\.py))`", first)
+    ]
+    assert rooms == [room for room in ORDER if room != "__main__"]
 
 
 def test_imports_run_up_the_page() -> None:

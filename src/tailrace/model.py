@@ -1,6 +1,6 @@
 """The nouns of the pipeline: positions, files, types, relations, transactions.
 
-Frozen values without behaviour beyond parsing and printing; imports nothing of ours. Bulk data never takes these
+Frozen values without behaviour beyond parsing and printing; of ours it imports `dataclass` alone. Bulk data never takes these
 shapes: rows live in columns (`tailrace.types.values`), one Python object per relation or transaction, never per row.
 """
 

@@ -1,10 +1,15 @@
 """A Delta table at the one version that a run found, read and goes on from: all that the lake does with delta-rs, beside statistics.
 
 In: a folder. Out: `TableVersion`, which opens the table at that version and no other, and binds a commit to it: what is committed
-becomes the very next version, or nothing does and `Overtaken` names who made it. delta-rs would else retry, up to 15 times, on a
-version that nobody has planned from, and sometimes does not see what came between (decision 13). So all commits of the lake get
-their properties here. `OpenTable` is the table at that version: its columns and rows, what its commits said, and the commits that
-go on from it. `changelog`, `mirror`, `position` and `targets` know no other door to a table: another format is these two classes.
+becomes the very next version, or nothing does and `Overtaken` names who made that one. Left to itself delta-rs retries, up to 15
+times, on a version that the run has not seen, and sometimes overlooks what came between (decision 13). So all commits of the lake
+get their properties here. `OpenTable` is the table at that version: its columns and rows, what its commits said, and the commits
+that go on from it.
+
+`changelog`, `mirror`, `position` and `targets` open, read and write tables through these two classes alone. What else of Delta they
+know is not behind them yet: `can_merge` and `new_file`; what finds tables in folders (`find`, `tables_in`, `is_begun`, `log_of`);
+which errors reading one may raise; the columns of which Delta's statistics must say nothing (`statistics`, `CommitNote.unbounded`);
+and the word Delta in messages, with what it forbids of names and columns (`targets`, `changelog`).
 
 A table is the one found if its folder is, by device and inode: folders change names.
 """

@@ -1,8 +1,9 @@
 """`Acquired` is a slot in use: it decodes what is new window by window, and confirms what its consumer has (`replication/logical/logical.c`).
 
-In: a slot of a state location, which is nobody else's meanwhile. Out: windows of what its owner has not confirmed, one after the
-other; what is confirmed is on disk when `confirm` returns. From where planning goes on is written down as a mark now and then, so
-that whoever comes next need not read the log from the slot's beginning.
+In: a slot of a state location, which nobody else can acquire meanwhile. Out: windows of what its consumer has not confirmed, one
+after the other. Only `confirm` moves confirmed_flush_lsn, when the consumer asks for it, and the slot's file is synced when it
+returns. Now and then a mark is saved, from which planning can go on: who acquires the slot next need not read the log from
+restart_lsn on.
 
 Nothing here waits, and nothing knows of signals or threads: `poll` gives a window, or says what to wait for
 (`replication.waiting`). One thing at a time is asked of an `Acquired`, from whichever thread. So a server with an event loop has
