@@ -2,6 +2,9 @@
 
 In: the indexes of consecutive stretches and the history of one database. Out: `Plan`: the transactions to show, in commit order; for each stretch
 that holds rows of theirs a `StretchPlan`; the messages and TRUNCATEs, which need no second pass. Nothing here reads WAL.
+
+A transaction is *told* if the server would call an output plugin for it, with changes or only for BEGIN and COMMIT. Of those told, those are *shown*
+that commit in the range asked for, and whose WAL and catalogs are at hand.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """A `Demand` is what an outlet asks of the planner: options that decide which transactions and rows are decoded, at PREPARE or COMMIT, and under
-which names.
+which names. An outlet is what changes leave by: an output plugin, a DataFrame, tables of the lake.
 
 A plan is made for one demand. An outlet that asks for another would print something else than it was told to, without a word; so it is refused
 (`Demand.check_met`).

@@ -1,7 +1,8 @@
 """What is left to do once a statement has its result, and the slots that a statement has acquired.
 
-A statement that fails must not have moved anything, so a function that moves something only finds out what it will say, and
-leaves a `Settlement`. It travels: who carries it out, and in which process, makes no difference.
+A statement that fails must not have changed slots or origins. So a function that makes, moves or drops one only finds out what it
+will return, and leaves a `Settlement`: what is to be done once the statement has succeeded. It travels: who carries it out, and in
+which process, makes no difference.
 """
 
 from __future__ import annotations
