@@ -179,6 +179,7 @@ def test_multixacts_of_before_the_log(major: int, tmp_path: Path) -> None:
     assert not (pipeline.catalogs.state.versions.columns.hints & XMAX_MULTI).any()
 
 
+@pytest.mark.marathon
 def test_a_row_of_nearly_a_gigabyte() -> None:
     """PostgreSQL prints what fits a gigabyte; so much we print as well, and the same."""
     with Server(18, dbname=DBNAME) as server:
