@@ -30,7 +30,7 @@ demo: $(READY) ## a shop on an embedded PostgreSQL, decoded on Spark and mirrore
 test: $(READY) ## the whole suite, but for what needs fetched PostgreSQL builds
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --timeout 600 -m "not matrix and not soak and not marathon"
 
-soak: $(READY) ## tests that wait for a minute or more
+soak: $(READY) ## tests that wait more than they work, or for a minute
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "soak and not marathon"
 
 marathon: $(READY) ## what takes a quarter of an hour or more: PostgreSQL's whole regression and subscription suites on all majors (needs apt and perl), 300 kills of a consumer and its server, walks and damage drawn anew, the cases of test and test-matrix that do not run before a change lands

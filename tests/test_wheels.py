@@ -43,6 +43,7 @@ def test_a_wheel_that_cannot_be_made_is_named(
     assert said == expected.format(home=tmp_path / "3.12")
 
 
+@pytest.mark.soak
 def test_a_source_that_pip_cannot_build_is_told_of_in_its_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wheels, "interpreter", lambda minor: sys.executable)
     source = tmp_path / "tailrace-0.tar.gz"

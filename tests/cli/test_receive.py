@@ -28,7 +28,7 @@ _LONGEST_LIFE = 4.0
 
 
 @pytest.mark.parametrize(
-    "kills", [pytest.param(6, id="a-few"), pytest.param(300, id="many", marks=pytest.mark.marathon)]
+    "kills", [pytest.param(6, id="a-few", marks=pytest.mark.soak), pytest.param(300, id="many", marks=pytest.mark.marathon)]
 )  # fmt: skip
 def test_every_line_once_whatever_is_killed(kills: int, tmp_path: Path) -> None:
     dice = random.Random(kills)
@@ -76,6 +76,7 @@ def test_rotation_and_ending(tmp_path: Path) -> None:
     check_equal(moved.read_text() + file.read_text(), expected)
 
 
+@pytest.mark.soak
 def test_streamed_changes_come_once_too(tmp_path: Path) -> None:
     """What was given of a transaction in progress is known beside the position, so that the next consumer goes on behind it."""
     file, rows = tmp_path / "out", 6000
@@ -125,6 +126,7 @@ def test_the_file_is_the_slot_s_whatever_its_name(tailrace: Run, tmp_path: Path)
         assert received("yours") == (0, "")
 
 
+@pytest.mark.soak
 def test_a_temporary_slot_lives_as_long_as_its_command(tailrace: Run, tmp_path: Path) -> None:
     """Ended or killed: then it is gone, and its name is free."""
     state, file = tmp_path / "state", tmp_path / "out"

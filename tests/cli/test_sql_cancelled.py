@@ -110,6 +110,7 @@ def test_while_it_prints(place: Place) -> None:
     _has_it_all_again(place)
 
 
+@pytest.mark.soak
 def test_while_it_computes(place: Place) -> None:
     before = place.confirmed()
     with subprocess.Popen(place.words(ENDLESS), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:

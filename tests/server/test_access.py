@@ -291,6 +291,7 @@ def test_what_startup_packets_may_say(server: Server, tmp_path: Path) -> None:
             assert "D['German, DMY']" in client.query("SHOW datestyle")
 
 
+@pytest.mark.soak
 def test_one_server_of_a_location(server: Server, tmp_path: Path) -> None:
     with Served(server.data_dir, tmp_path / "state") as served:
         words = [TAILRACE, "serve", str(server.data_dir), "--state", str(tmp_path / "state"), "--port", "0"]

@@ -110,6 +110,7 @@ def test_it_is_told_everywhere(tmp_path: Path) -> None:
 
 
 @pytest.mark.postgres
+@pytest.mark.soak
 def test_lags(tmp_path: Path) -> None:
     """As the server's walsender tells of the same client: none before it says something, and then what it took to say it."""
     with Server(18) as server, Served(server.data_dir, tmp_path / "state") as served:

@@ -108,7 +108,7 @@ class _Nuisance:
 
 
 @pytest.mark.parametrize(
-    "seconds", [pytest.param(4, id="a-moment"), pytest.param(600, id="ten-minutes", marks=pytest.mark.marathon)]
+    "seconds", [pytest.param(4, id="a-moment", marks=pytest.mark.soak), pytest.param(600, id="ten-minutes", marks=pytest.mark.marathon)]
 )  # fmt: skip
 def test_drawn_packets_and_commands(seconds: int, tmp_path: Path) -> None:
     """No crash, no hang, no traceback, no path in what a client is told."""
