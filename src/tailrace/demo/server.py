@@ -93,11 +93,11 @@ class Server:
         self.run("initdb", "-D", str(self.data_dir), *given, *options)
 
     def start(self) -> None:
-        """Start it, and wait until it takes connections; if somebody was quicker to take the port, try another."""
+        """Start it, and wait until it takes connections; at the port that it had, or if somebody was quicker to take that, at another."""
         if self.is_running:
             return
-        for _ in range(5):
-            self.port = _free_port()
+        for attempt in range(5):
+            self.port = _free_port() if attempt or not self.port else self.port
             self._launch()
             if self._wait_until_ready():
                 return

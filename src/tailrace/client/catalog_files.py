@@ -1,0 +1,176 @@
+"""The files of a running server that say what its tables are, read over SQL: a base backup of a few files.
+
+In: a connection string, a database, and the archive into which the server's log is being received. Out: a data directory with these files alone, of
+which a catalog state can be captured. A page that changed since the checkpoint's redo pointer has its image in the log behind that, so pages that are
+torn or old do not matter, as long as the log is there from the redo pointer on to where the server was when the last file had been read.
+
+A role needs LOGIN, and in the database EXECUTE on pg_read_binary_file(text, bigint, bigint, boolean); nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tailrace.catalog.data_directory.control_file import ControlFile, read_control
+from tailrace.dataclass import dataclass
+from tailrace.errors import PeerError, TailraceError, UsageError
+from tailrace.model import Lsn
+from tailrace.wal.index import TRACKED_CATALOGS
+
+_PIECE = 1 << 20
+_CONTROL, _CONTROL_BYTES = "global/pg_control", 8192
+_XIDS_PER_FILE = 1 << 20
+_MULTIXACTS_PER_FILE, _MEMBERS_PER_FILE = 1 << 16, 52352
+_GRANT = "GRANT EXECUTE ON FUNCTION pg_read_binary_file(text,bigint,bigint,boolean) TO {role};"
+_FORBIDDEN, _NO_DATABASE = "42501", "3D000"
+
+
+@dataclass(slots=True)
+class ServerFiles:
+    """A connection that reads files of the server's data directory, by paths relative to it."""
+
+    connection: Any
+
+    @classmethod
+    @contextmanager
+    def connected(cls, dsn: str, database: str) -> Iterator[ServerFiles]:
+        """Raises PeerError as the server does."""
+        import psycopg  # noqa: PLC0415 - only those who connect need it
+
+        words = psycopg.conninfo.make_conninfo(dsn, dbname=database, client_encoding="UTF8")
+        try:
+            with psycopg.connect(words, autocommit=True, fallback_application_name="tailrace") as connection:
+                connection.execute("SET search_path = pg_catalog")
+                yield cls(connection)
+        except psycopg.Error as error:
+            raise _as_ours(error, database) from error
+
+    def read(self, path: str) -> bytes | None:
+        """All of a file; None where there is none."""
+        pieces: list[bytes] = []
+        while True:
+            piece = self.piece(path, _PIECE * len(pieces), _PIECE)
+            if piece is None:
+                return b"".join(pieces) if pieces else None
+            pieces.append(piece)
+            if len(piece) < _PIECE:
+                return b"".join(pieces)
+
+    def piece(self, path: str, offset: int, length: int) -> bytes | None:
+        """Some of a file."""
+        rows = self.rows("SELECT pg_read_binary_file(%s, %s, %s, true)", path, offset, length)
+        return None if rows[0][0] is None else bytes(rows[0][0])
+
+    def rows(self, query: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        return self.connection.execute(query, parameters, binary=True).fetchall()  # type: ignore[no-any-return]
+
+    def control(self) -> ControlFile:
+        """The server's pg_control, as it is. Raises UsageError where full_page_writes is off: then torn pages would count."""
+        control = read_control(self.piece(_CONTROL, 0, _CONTROL_BYTES) or b"", _CONTROL)
+        if not control.full_page_writes:
+            raise UsageError(
+                "catalogs cannot be read over a connection while full_page_writes is off",
+                hint="Capture the state from the data directory, or from a base backup.", sqlstate="55000",
+            )  # fmt: skip
+        return control
+
+    def flushed(self) -> Lsn:
+        """How far the server's log is flushed; of a standby, how far it has received it."""
+        query = "SELECT (CASE WHEN pg_is_in_recovery() THEN pg_last_wal_receive_lsn() ELSE pg_current_wal_flush_lsn() END)::text"
+        return Lsn.parse(self.rows(query)[0][0])
+
+
+def copy_catalog_files(files: ServerFiles, database: str, directory: Path, wal: Path, keep_up: Callable[[Lsn], None]) -> None:
+    """Make of `directory` a data directory with the files of these catalogs, whose pg_wal is `wal`. The log from pg_control's redo pointer on is
+    received there while this goes on; `keep_up` waits until it is there up to an LSN."""
+    (directory / "global").mkdir(parents=True)
+    (directory / "pg_wal").symlink_to(wal.absolute(), target_is_directory=True)
+    _put(directory / _CONTROL, files.piece(_CONTROL, 0, _CONTROL_BYTES) or b"")
+    oid, where = _place_of(files, database)
+    for map_path in ("global/pg_filenode.map", f"{where}/pg_filenode.map"):
+        _copy(files, map_path, directory)
+    for path in _catalog_paths(files):
+        _copy_with_parts(files, path, directory)
+    for path in _status_paths(files):
+        _copy(files, path, directory)
+    (directory / "pg_twophase").mkdir()
+    for (xid,) in files.rows("SELECT transaction::text::bigint FROM pg_prepared_xacts"):
+        (directory / "pg_twophase" / f"{xid:08X}").touch()
+    keep_up(files.flushed())
+
+
+def _place_of(files: ServerFiles, database: str) -> tuple[int, str]:
+    """The database's oid, and where its files are."""
+    rows = files.rows(
+        "SELECT oid::bigint, (SELECT pg_relation_filepath('pg_class'::regclass)) FROM pg_database WHERE datname = %s", database
+    )
+    if not rows:
+        raise UsageError(f'database "{database}" does not exist', sqlstate=_NO_DATABASE)
+    oid, path = rows[0]
+    return int(oid), str(path).rsplit("/", 1)[0]
+
+
+def _catalog_paths(files: ServerFiles) -> list[str]:
+    """The files of the catalogs that are tracked, and of user catalog tables, as the server says now. Where one is moved meanwhile, the log has all that
+    is in the new one."""
+    query = (
+        "SELECT pg_relation_filepath(oid) FROM pg_class WHERE oid = ANY(%s) OR relkind = 'r' AND "
+        "reloptions && ARRAY['user_catalog_table=true', 'user_catalog_table=on', 'user_catalog_table=1', 'user_catalog_table=yes']"
+    )
+    return [path for (path,) in files.rows(query, list(TRACKED_CATALOGS)) if path is not None]
+
+
+def _status_paths(files: ServerFiles) -> list[str]:
+    """pg_xact and pg_multixact, from the oldest transaction that a row may still name."""
+    ((oldest, next_xid, oldest_multi, next_multi, next_member),) = files.rows(
+        "SELECT oldest_xid::text::bigint, split_part(next_xid, ':', 2)::bigint, oldest_multi_xid::text::bigint, next_multixact_id::text::bigint, "
+        "next_multi_offset::text::bigint FROM pg_control_checkpoint()"
+    )
+    paths = [f"pg_xact/{number:04X}" for number in _numbers(oldest, next_xid, _XIDS_PER_FILE, 1 << 32)]
+    if oldest_multi == next_multi:
+        return paths
+    paths += [f"pg_multixact/offsets/{each:04X}" for each in _numbers(oldest_multi, next_multi, _MULTIXACTS_PER_FILE, 1 << 32)]
+    number, place = divmod(oldest_multi, _MULTIXACTS_PER_FILE)
+    first = files.piece(f"pg_multixact/offsets/{number:04X}", 4 * place, 4) or b""
+    oldest_member = int.from_bytes(first, "little")
+    return paths + [f"pg_multixact/members/{each:04X}" for each in _numbers(oldest_member, next_member, _MEMBERS_PER_FILE, 1 << 32)]
+
+
+def _numbers(first: int, last: int, per_file: int, counts: int) -> list[int]:
+    """Of the files from the one with `first` to the one with `last`, of numbers that begin again behind `counts`; one more, which may be new."""
+    count = ((last - first) % counts) // per_file + 2
+    files = -(-counts // per_file)
+    return [(first // per_file + each) % files for each in range(min(count, files))]
+
+
+def _copy(files: ServerFiles, path: str, directory: Path) -> bool:
+    content = files.read(path)
+    if content is None:
+        return False
+    _put(directory / path, content)
+    return True
+
+
+def _copy_with_parts(files: ServerFiles, path: str, directory: Path) -> None:
+    """The file, and what it goes on in after each GB. Of a page that is just being extended the rest is zeros."""
+    number, part = 0, path
+    while (content := files.read(part)) is not None:
+        _put(directory / part, content.ljust(-(-len(content) // 8192) * 8192, b"\0"))
+        number, part = number + 1, f"{path}.{number + 1}"
+
+
+def _put(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+
+
+def _as_ours(error: Any, database: str) -> TailraceError:
+    """With the right that is missing, where one is."""
+    message = error.diag.message_primary or str(error).strip()
+    hint = error.diag.message_hint or ""
+    if error.sqlstate == _FORBIDDEN and "pg_read_binary_file" in message:
+        hint = f'In database "{database}": {_GRANT.format(role="…")} Or capture the state from a base backup (pg_basebackup).'
+    return PeerError(message, detail=error.diag.message_detail or "", hint=hint, sqlstate=error.sqlstate or "08006")

@@ -1,0 +1,260 @@
+"""Receive a server's log by physical replication into a directory, as a standby does, and go on when the connection fails.
+
+In: a connection string, and a `WalArchive`'s directory. Out: segments, history files, and what the server is told of them. It never waits for
+whoever reads the directory: a walsender that cannot send holds up its server's checkpointer where a slot is to be given up, so trouble of our own
+closes the connection.
+
+A receiver ends by itself only where going on would be wrong: another cluster, another history, or WAL that the server has removed. Everything else is
+tried again, with longer and longer pauses.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import field
+from pathlib import Path
+
+from tailrace.client.replication_connection import ReplicationConnection, SystemIdentity, TimelineEnd
+from tailrace.client.wal_archive import ResumePoint, WalArchive
+from tailrace.dataclass import dataclass
+from tailrace.errors import FailedWrite, MissingHistory, PeerError, TailraceError, UsageError
+from tailrace.model import Lsn
+from tailrace.storage.file_lock import FileLock
+from tailrace.storage.segment_files import list_segments, identity_of
+from tailrace.storage.whole_file import make_folder
+from tailrace.types.times.calendar import UNIX_TO_POSTGRES_USECS
+from tailrace.wire.stream import (
+    PrimaryKeepalive, StandbyStatusUpdate, XLogData, read_from_walsender, write_to_walsender,
+)  # fmt: skip
+
+LOCK = ".receiver"
+_REPORT_EVERY = 10.0
+_STALLED = 60.0
+"""Seconds without a word after which the server is asked for one; as long again, and the connection counts as lost."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 30.0
+_GONE = "58P01"
+_AHEAD = "is ahead of the WAL flush position of this server"
+_REMOVED = "has already been removed"
+
+
+def _nobody(_: str) -> None:
+    pass
+
+
+@dataclass(slots=True)
+class Receiver:
+    """`begin`: from where an empty directory is filled, else from where the server's log is flushed to. `slot` is the physical slot to use, if any. `upto`: where to end, else when `stop` is called. `tell` hears what happens, a line each."""
+
+    dsn: str
+    directory: Path
+    begin: Lsn | None = None
+    slot: str = ""
+    upto: Lsn | None = None
+    retries: bool = True
+    tell: Callable[[str], None] = _nobody
+    on_flush: Callable[[Lsn], None] | None = None
+    applied: Callable[[], Lsn] | None = None
+    """Up to where whoever counts has confirmed; asked whenever the server is told how far we are."""
+    archive: WalArchive | None = None
+    _system: int | None = None
+    _is_stopping: bool = False
+    _reported: float = 0.0
+    _heard: float = field(default_factory=time.monotonic)
+    _server_end: Lsn = Lsn(0)
+    _asked: bool = False
+
+    def stop(self) -> None:
+        """From another thread or a signal's handler: the stream ends within a second, with all that was written on disk."""
+        self._is_stopping = True
+
+    def run(self) -> Lsn:
+        """Until it is to stop, or has all up to `upto`; where the log at hand then ends. Raises UsageError (55006) where another receiver is at work in the
+        directory."""
+        make_folder(self.directory)
+        lock = FileLock.take(self.directory / LOCK)
+        if lock is None:
+            raise UsageError(f'"{self.directory}" is being received into by another process', sqlstate="55006")
+        try:
+            return self._received()
+        finally:
+            lock.release()
+
+    def _received(self) -> Lsn:
+        pause, failing_since = _FIRST_PAUSE, 0.0
+        while True:
+            before = self.archive.written if self.archive else Lsn(0)
+            try:
+                self._connected()
+            except (PeerError, FailedWrite) as error:
+                if not self.retries or _is_final(error):
+                    raise _explained(error)
+                if self.archive is not None and self.archive.written > before:
+                    pause, failing_since = _FIRST_PAUSE, 0.0
+                failing_since = failing_since or time.time()
+                since = time.strftime("%H:%M:%S", time.localtime(failing_since))
+                self.tell(f"{error.message.splitlines()[0]}; trying again in {pause:.0f} s (no connection since {since})")
+            else:
+                if self._has_enough or self._is_stopping:
+                    break
+                if not self.retries:
+                    raise PeerError("replication stream was terminated before stop point", sqlstate="08006")
+                pause, failing_since = _FIRST_PAUSE, 0.0
+                self.tell("the server ended the stream; connecting again")
+            self._pause(pause)
+            if self._is_stopping:
+                break
+            pause = min(2 * pause, _LONGEST_PAUSE)
+        return self.archive.flushed if self.archive is not None else Lsn(0)
+
+    def _pause(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while not self._is_stopping and time.monotonic() < until:
+            time.sleep(0.1)
+
+    @property
+    def _has_enough(self) -> bool:
+        return self.upto is not None and self.archive is not None and self.archive.flushed >= self.upto
+
+    # -- one connection --------------------------------------------------------------------------------------------------------
+
+    def _connected(self) -> None:
+        connection = ReplicationConnection(self.dsn)
+        try:
+            identity = connection.identify()
+            archive = self.archive = self._archive(connection, identity)
+            where = archive.resume_point()
+            if where is None:
+                begin = identity.flushed if self.begin is None else self.begin
+                where = ResumePoint(identity.timeline, Lsn(begin // archive.segment_size * archive.segment_size))
+            self._check_reaches(where, identity)
+            self._follow(connection, archive, where)
+        finally:
+            if self.archive is not None:
+                with suppress(FailedWrite):
+                    self.archive.sync()
+                self.archive.close()
+            connection.close()
+
+    def _archive(self, connection: ReplicationConnection, identity: SystemIdentity) -> WalArchive:
+        """Raises UsageError where the directory has another cluster's log."""
+        if self._system is None:
+            listed = list_segments(self.directory)
+            found = next((each for segment in listed if (each := identity_of(segment)) is not None), None)
+            self._system = found.system if found is not None else identity.system
+        if identity.system != self._system:
+            raise UsageError(
+                f'"{self.directory}" has the log of system {self._system}, and the server is system {identity.system}',
+                hint="Receive into a directory of its own.", sqlstate="55000",
+            )  # fmt: skip
+        return WalArchive.opened(self.directory, connection.segment_size())
+
+    def _check_reaches(self, where: ResumePoint, identity: SystemIdentity) -> None:
+        if identity.timeline == where.timeline and identity.flushed < where.lsn:
+            raise UsageError(
+                f"the server's log ends at {identity.flushed}, and was received up to {where.lsn} before",
+                hint="The server was put back to an earlier copy of itself. Receive into another directory, and begin there with a new catalog state.",
+                sqlstate="55000", lsn=where.lsn,
+            )  # fmt: skip
+
+    def _follow(self, connection: ReplicationConnection, archive: WalArchive, where: ResumePoint) -> None:
+        """Stream from there, from timeline to timeline, until the server ends, or all is there that is wanted."""
+        while True:
+            if where.timeline > 1:
+                archive.add_history(where.timeline, connection.timeline_history(where.timeline))
+            archive.begin(where.timeline, where.lsn)
+            self.tell(f"starting log streaming at {where.lsn} (timeline {where.timeline})")
+            end = connection.start(where.lsn, where.timeline, self.slot)
+            if end is None:
+                end = self._stream(connection, archive)
+                if end is None:
+                    return
+            self.tell(f"switched to timeline {end.next_timeline} at {end.left_at}")
+            where = ResumePoint(end.next_timeline, Lsn(end.left_at // archive.segment_size * archive.segment_size))
+
+    def _stream(self, connection: ReplicationConnection, archive: WalArchive) -> TimelineEnd | None:
+        """What comes is written as it comes, and synced when nothing more is at hand."""
+        self._heard, self._asked = time.monotonic(), False
+        self._report(connection, archive)
+        while True:
+            data = connection.message()
+            if data is None:
+                self._settle_at_end(connection, archive)
+                if self._is_stopping or self._has_enough:
+                    archive.sync()
+                    self._report(connection, archive)
+                    return None
+                self._wait(connection, archive)
+            elif not len(data):
+                archive.sync()
+                return connection.end_of_stream()
+            else:
+                self._heard, self._asked = time.monotonic(), False
+                self._take(connection, archive, data)
+
+    def _take(self, connection: ReplicationConnection, archive: WalArchive, data: memoryview) -> None:
+        if data[0] == _XLOG_DATA:
+            self._server_end = Lsn(int.from_bytes(data[9:17], "big"))
+            before = archive.flushed
+            archive.write(Lsn(int.from_bytes(data[1:9], "big")), data[_XLOG_HEADER:])
+            if archive.flushed > before:  # a segment was completed
+                self._flushed(connection, archive)
+            return
+        message = read_from_walsender(bytes(data))
+        assert isinstance(message, PrimaryKeepalive | XLogData)
+        if isinstance(message, PrimaryKeepalive):
+            self._server_end = max(self._server_end, message.end)
+            if message.wants_reply:
+                archive.sync()
+                self._report(connection, archive)
+
+    def _settle_at_end(self, connection: ReplicationConnection, archive: WalArchive) -> None:
+        """Nothing more is at hand: what is written is all there is, or more is just coming, which is synced with it."""
+        if archive.flushed < archive.written and archive.written >= self._server_end:
+            archive.sync()
+            self._flushed(connection, archive)
+
+    def _flushed(self, connection: ReplicationConnection, archive: WalArchive) -> None:
+        self._report(connection, archive)
+        if self.on_flush is not None:
+            self.on_flush(archive.flushed)
+
+    def _wait(self, connection: ReplicationConnection, archive: WalArchive) -> None:
+        connection.wait(1.0)
+        now = time.monotonic()
+        if now - self._heard > 2 * _STALLED:
+            raise PeerError("no word from the server", sqlstate="08006")
+        if now - self._heard > _STALLED and not self._asked:
+            self._asked = True
+            self._report(connection, archive, asks=True)
+        elif now - self._reported > _REPORT_EVERY:
+            self._report(connection, archive)
+
+    def _report(self, connection: ReplicationConnection, archive: WalArchive, *, asks: bool = False) -> None:
+        """Say how far we are, no further than what is on disk."""
+        self._reported = time.monotonic()
+        applied = archive.flushed if self.applied is None else min(self.applied(), archive.flushed)
+        sent_at = time.time_ns() // 1000 - UNIX_TO_POSTGRES_USECS
+        connection.send(write_to_walsender(StandbyStatusUpdate(archive.written, archive.flushed, applied, sent_at, asks)))
+
+
+_XLOG_DATA, _XLOG_HEADER = ord("w"), 25
+
+
+def _is_final(error: TailraceError) -> bool:
+    """Whether the same would happen again."""
+    return (
+        error.sqlstate == _GONE or _REMOVED in error.message or _AHEAD in error.message
+        or error.sqlstate in ("42704", "42501", "42601", "55000", "0A000", "08P01")
+    )  # fmt: skip
+
+
+def _explained(error: TailraceError) -> TailraceError:
+    if _REMOVED in error.message:
+        return MissingHistory(
+            error.message, sqlstate=_GONE,
+            hint="The server did not keep what was not received yet (wal_keep_size, or a physical slot would have it keep that). Put the segments "
+            "that are missing from the server's own archive into the directory; or begin anew, with a new catalog state.",
+        )  # fmt: skip
+    return error

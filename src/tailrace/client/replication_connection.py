@@ -1,0 +1,175 @@
+"""A replication connection to a PostgreSQL server, as a standby has one (manual, "Streaming Replication Protocol"), on libpq.
+
+In: a connection string or URI, with all that libpq finds beside it (service file, .pgpass, environment, TLS). Out: what the server answers, and
+the messages of a physical stream. Nothing here waits but `wait`, and connecting; libpq holds the interpreter's lock while it waits for data itself, so
+it is never let.
+"""
+
+from __future__ import annotations
+
+import select
+from collections.abc import Sequence
+from typing import Any
+
+from tailrace.dataclass import dataclass
+from tailrace.errors import PeerError
+from tailrace.model import Lsn
+
+_UNITS = {"kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
+APPLICATION_NAME = "tailrace"
+
+
+@dataclass(frozen=True, slots=True)
+class SystemIdentity:
+    """What IDENTIFY_SYSTEM tells: the cluster, its timeline, and how far its log is flushed."""
+
+    system: int
+    timeline: int
+    flushed: Lsn
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineEnd:
+    """A stream has ended since its timeline has: which one follows, and where it was left."""
+
+    next_timeline: int
+    left_at: Lsn
+
+
+class ReplicationConnection:
+    """One connection. Each method raises PeerError with the server's words and SQLSTATE, 08006 where there is no server any more."""
+
+    def __init__(self, dsn: str) -> None:
+        from psycopg import conninfo, pq  # noqa: PLC0415 - only those who connect need it
+
+        self._pq = pq
+        words = conninfo.make_conninfo(dsn, dbname="replication", replication="true")
+        given = conninfo.conninfo_to_dict(words)
+        if "application_name" not in given and "fallback_application_name" not in given:
+            words = conninfo.make_conninfo(words, fallback_application_name=APPLICATION_NAME)
+        self._raw = pq.PGconn.connect(words.encode())
+        if self._raw.status != pq.ConnStatus.OK:
+            error = PeerError(_text(self._raw.error_message), sqlstate="08001")
+            self._raw.finish()
+            raise error
+        self._poll = select.poll()
+        self._poll.register(self._raw.socket, select.POLLIN)
+
+    def close(self) -> None:
+        self._raw.finish()
+
+    @property
+    def server_version(self) -> int:
+        """As server_version_num: 180004 is 18.4."""
+        return self._raw.server_version
+
+    # -- commands --------------------------------------------------------------------------------------------------------------
+
+    def identify(self) -> SystemIdentity:
+        """IDENTIFY_SYSTEM."""
+        ((system, timeline, flushed, *_),) = self._rows("IDENTIFY_SYSTEM")
+        return SystemIdentity(int(system), int(timeline), Lsn.parse(flushed))
+
+    def show(self, parameter: str) -> str:
+        """SHOW."""
+        ((value,),) = self._rows(f"SHOW {parameter}")
+        return value
+
+    def segment_size(self) -> int:
+        """wal_segment_size in bytes."""
+        shown = self.show("wal_segment_size")
+        return int(shown[:-2]) * _UNITS[shown[-2:]]
+
+    def timeline_history(self, timeline: int) -> bytes:
+        """TIMELINE_HISTORY: what stands in the timeline's history file."""
+        result = self._checked(self._raw.exec_(f"TIMELINE_HISTORY {timeline}".encode()))
+        return bytes(result.get_value(0, 1) or b"")
+
+    def create_slot(self, name: str, *, temporary: bool) -> None:
+        """A physical slot, that keeps WAL from where it is made."""
+        kind = "TEMPORARY " if temporary else ""
+        self._checked(self._raw.exec_(f'CREATE_REPLICATION_SLOT "{name}" {kind}PHYSICAL RESERVE_WAL'.encode()))
+
+    def drop_slot(self, name: str) -> None:
+        self._checked(self._raw.exec_(f'DROP_REPLICATION_SLOT "{name}"'.encode()))
+
+    def has_slot(self, name: str) -> bool:
+        """READ_REPLICATION_SLOT, which servers have since 15."""
+        ((kind, *_),) = self._rows(f'READ_REPLICATION_SLOT "{name}"')
+        return bool(kind)
+
+    # -- the stream ------------------------------------------------------------------------------------------------------------
+
+    def start(self, at: Lsn, timeline: int, slot: str = "") -> TimelineEnd | None:
+        """START_REPLICATION PHYSICAL. Where the timeline ends there already, what follows it; else None, and messages come."""
+        named = f'SLOT "{slot}" ' if slot else ""
+        result = self._raw.exec_(f"START_REPLICATION {named}PHYSICAL {at} TIMELINE {timeline}".encode())
+        if result.status == self._pq.ExecStatus.COPY_BOTH:
+            return None
+        return self._timeline_end(self._checked(result))
+
+    def message(self) -> memoryview | None:
+        """What has come and was not taken: libpq's own memory, which stays until the next call. Empty once the stream has ended; None where nothing
+        is at hand."""
+        length, data = self._raw.get_copy_data(1)
+        if length > 0:
+            return data
+        return memoryview(b"") if length < 0 else None
+
+    def wait(self, seconds: float) -> None:
+        """Until something comes, or so much time has gone by."""
+        if self._poll.poll(seconds * 1000):
+            self._read()
+
+    def _read(self) -> None:
+        try:
+            self._raw.consume_input()
+        except Exception as error:  # psycopg's OperationalError
+            raise PeerError(_text(self._raw.error_message) or str(error), sqlstate="08006") from error
+
+    def send(self, data: bytes) -> None:
+        """A message to the walsender."""
+        try:
+            self._raw.put_copy_data(data)
+            self._raw.flush()
+        except Exception as error:  # psycopg's OperationalError
+            raise PeerError(_text(self._raw.error_message) or str(error), sqlstate="08006") from error
+
+    def end_of_stream(self) -> TimelineEnd | None:
+        """Behind the last message: which timeline follows, or None where the server ends. Raises for what made the stream end."""
+        states = self._pq.ExecStatus
+        result = self._raw.get_result()
+        if result is not None and result.status in (states.COPY_IN, states.COPY_BOTH):
+            self._raw.put_copy_end()
+            self._raw.flush()
+            result = self._raw.get_result()
+        if result is None or result.status == states.COMMAND_OK:
+            return None
+        return self._timeline_end(self._checked(result))
+
+    def _timeline_end(self, result: Any) -> TimelineEnd:
+        """The row that tells of it; then the connection is ready for a command."""
+        end = TimelineEnd(int(result.get_value(0, 0)), Lsn.parse(_text(result.get_value(0, 1))))
+        while self._raw.get_result() is not None:
+            pass
+        return end
+
+    def _rows(self, command: str) -> Sequence[Sequence[str]]:
+        result = self._checked(self._raw.exec_(command.encode()))
+        return [[_text(result.get_value(row, at) or b"") for at in range(result.nfields)] for row in range(result.ntuples)]
+
+    def _checked(self, result: Any) -> Any:
+        states = self._pq.ExecStatus
+        if result.status in (states.TUPLES_OK, states.COMMAND_OK):
+            return result
+        fields = self._pq.DiagnosticField
+        message, detail, hint, state = (
+            _text(result.error_field(each) or b"")
+            for each in (fields.MESSAGE_PRIMARY, fields.MESSAGE_DETAIL, fields.MESSAGE_HINT, fields.SQLSTATE)
+        )
+        lost = _text(result.error_message or self._raw.error_message)
+        raise PeerError(message or lost, detail=detail, hint=hint, sqlstate=state or "08006")
+
+
+def _text(raw: bytes | memoryview) -> str:
+    return bytes(raw).decode("utf-8", "replace").strip()

@@ -1,0 +1,169 @@
+"""The directory into which a server's log is received: segments as pg_receivewal writes them (`bin/pg_basebackup/receivelog.c`).
+
+In: the bytes of the log, in order. Out: segment files; the one that is being written ends in `.partial` and has its full size, so that whoever reads
+the directory sees each record once it is there. What is there already is compared with what comes, and never changed: a server that was put back to
+an earlier copy of itself writes another history under the same names.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import suppress
+from dataclasses import field
+from pathlib import Path
+
+import numpy as np
+
+from tailrace.dataclass import dataclass
+from tailrace.errors import CorruptWal, FailedWrite, PeerError, UsageError
+from tailrace.model import Lsn
+from tailrace.storage.segments import PARTIAL, segment_name
+from tailrace.storage.whole_file import make_folder, sync_folder, write_whole
+
+_NAME = re.compile(r"([0-9A-F]{8})([0-9A-F]{8})([0-9A-F]{8})(\.partial)?(\.gz|\.zst|\.lz4)?\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class ResumePoint:
+    """From where the log is to be received again: the beginning of the last whole segment, or of the partial one if there is no other."""
+
+    timeline: int
+    lsn: Lsn
+
+
+@dataclass(slots=True)
+class WalArchive:
+    """`written` is behind the last byte, `flushed` behind the last that survives a crash. State: the segment that is open."""
+
+    directory: Path
+    segment_size: int
+    timeline: int = 0
+    written: Lsn = Lsn(0)
+    flushed: Lsn = Lsn(0)
+    _file: int = -1
+    _path: Path = field(default_factory=Path)
+    _is_compared: bool = False
+    """Whether there were bytes in the open segment before."""
+
+    @classmethod
+    def opened(cls, directory: Path, segment_size: int) -> WalArchive:
+        """The directory is made if there is none."""
+        make_folder(directory)
+        return cls(directory, segment_size)
+
+    def resume_point(self) -> ResumePoint | None:
+        """None where nothing was received yet."""
+        per = (1 << 32) // self.segment_size
+        found = []
+        for path in self.directory.iterdir():
+            if (match := _NAME.match(path.name)) is not None:
+                number = int(match[2], 16) * per + int(match[3], 16)
+                found.append((number, int(match[1], 16), not match[4], bool(match[5])))
+        if not found:
+            return None
+        number, timeline, is_whole, is_compressed = max(each for each in found if each[2]) if any(each[2] for each in found) else max(found)
+        # One that was compressed since is not taken apart to be compared.
+        return ResumePoint(timeline, Lsn((number + (is_whole and is_compressed)) * self.segment_size))
+
+    def begin(self, timeline: int, at: Lsn) -> None:
+        """What comes next begins there, which is the beginning of a segment."""
+        if at % self.segment_size:
+            raise UsageError(f"{at} is not the beginning of a WAL segment", lsn=at)
+        self.close()
+        self.timeline, self.written, self.flushed = timeline, at, at
+
+    def write(self, at: Lsn, data: memoryview) -> None:
+        """Raises PeerError where it does not follow what is there, CorruptWal where the directory has other bytes in its place, FailedWrite for what
+        the file system refuses; nothing is damaged by any of them."""
+        if at != self.written:
+            raise PeerError(f"got WAL from {at}, but {self.written} was expected", sqlstate="08P01", lsn=at)
+        while len(data):
+            number, offset = divmod(self.written, self.segment_size)
+            part = data[: self.segment_size - offset]
+            try:
+                if self._file < 0:
+                    self._open(number)
+                if not self._is_compared or not self._is_there(offset, part):
+                    _write_all(self._file, part, offset)
+                self.written = Lsn(self.written + len(part))
+                if self.written % self.segment_size == 0:
+                    self._complete()
+            except OSError as error:
+                raise FailedWrite(f'could not write to file "{self._path}": {error.strerror}', file=str(self._path)) from error
+            data = data[len(part) :]
+
+    def sync(self) -> None:
+        """What was written survives a crash when this returns."""
+        if self._file >= 0 and self.flushed < self.written:
+            try:
+                os.fdatasync(self._file)
+            except OSError as error:
+                raise FailedWrite(f'could not fsync file "{self._path}": {error.strerror}', file=str(self._path)) from error
+        self.flushed = self.written
+
+    def add_history(self, timeline: int, content: bytes) -> None:
+        """A timeline's history file. Raises UsageError where the directory has another of this number."""
+        path = self.directory / f"{timeline:08X}.history"
+        with suppress(FileNotFoundError):
+            if path.read_bytes() == content:
+                return
+            raise UsageError(
+                f'timeline {timeline} of the server is another than that in "{self.directory}"',
+                detail=f'"{path.name}" says otherwise than the server\'s.',
+                hint="Receive into another directory, and begin there with a new catalog state.", sqlstate="55000", file=str(path),
+            )  # fmt: skip
+        write_whole(path, content)
+
+    def close(self) -> None:
+        """Of the open segment what was written stays, as a partial one."""
+        if self._file >= 0:
+            file, self._file = self._file, -1
+            os.close(file)
+
+    def _open(self, number: int) -> None:
+        """The segment: a whole one is there to be compared, one that is begun to be compared and filled, and else it is made."""
+        whole = self.directory / segment_name(self.timeline, number, self.segment_size)
+        partial = whole.with_name(whole.name + PARTIAL)
+        self._is_compared = True
+        if whole.exists():
+            self._path, self._file = whole, os.open(whole, os.O_RDONLY | os.O_CLOEXEC)
+            return
+        self._is_compared = partial.exists()
+        self._path, self._file = partial, os.open(partial, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        os.ftruncate(self._file, self.segment_size)
+        if not self._is_compared:
+            sync_folder(self.directory)
+
+    def _is_there(self, offset: int, data: memoryview) -> bool:
+        """Whether the file has these bytes. Raises CorruptWal where it has others: zeros of a partial segment are what was not received yet."""
+        there = np.frombuffer(os.pread(self._file, len(data), offset), np.uint8)
+        come = np.frombuffer(data, np.uint8)
+        if np.array_equal(there, come):
+            return True
+        is_partial = self._path.name.endswith(PARTIAL)
+        other = np.flatnonzero((there != come[: len(there)]) & ((there != 0) if is_partial else True))
+        if not len(other) and is_partial:
+            return False
+        lsn = Lsn(self.written + int(other[0] if len(other) else len(there)))
+        raise CorruptWal(
+            f"the server's log has other bytes at {lsn} than were received from there before",
+            hint="The server was put back to an earlier copy of itself, or the segment was damaged. Receive into another directory, and begin there "
+            "with a new catalog state.",
+            context=f'file "{self._path}"', lsn=lsn, file=str(self._path),
+        )  # fmt: skip
+
+    def _complete(self) -> None:
+        """The segment is full: it has its own name from now on."""
+        if self._path.name.endswith(PARTIAL):
+            os.fsync(self._file)
+            self._path.rename(self._path.with_name(self._path.name.removesuffix(PARTIAL)))
+            sync_folder(self.directory)
+        self.flushed = self.written
+        self.close()
+
+
+def _write_all(file: int, data: memoryview, offset: int) -> None:
+    while len(data):
+        done = os.pwrite(file, data, offset)
+        data, offset = data[done:], offset + done
