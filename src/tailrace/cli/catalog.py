@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from tailrace.catalog.state.catalog_state import CatalogState
 from tailrace.catalog.state.state_file import write_state
 from tailrace.cli.choice import On
 from tailrace.cli.engine import runner_for
 from tailrace.cli.progress import counted, warn
 from tailrace.pipeline.capture import capture
+from tailrace.pipeline.capture_live import capture_live
 from tailrace.storage.source import Source
 from tailrace.storage.whole_file import check_replaceable, write_whole
 from tailrace.wal.xlog import LOGICAL
@@ -22,10 +24,23 @@ def capture_to(output: Path, source: Path, database: str, on: On) -> None:
     with counted("records") as progress:
         runner = runner_for(on, opened.segments.stop_lsn - opened.segments.first_lsn, progress.tell)
         state = capture(opened, runner, database)
-    write_whole(output, write_state(state))
+    _write(output, state)
     if opened.control is not None and opened.control.wal_level < LOGICAL:
         warn(
             "wal_level is below logical: what is written from here on cannot be decoded until it is raised\n"
             "HINT:  Set wal_level to logical on the source and restart that. Then capture the state."
         )
-    sys.stderr.write(f"catalogs of {database} as of {state.lsn}; decoding needs WAL from {state.needs_wal_from}\n")
+
+
+def capture_from_server(output: Path, dsn: str, database: str, wal: Path | None, on: On) -> None:
+    """The same of a server that is connected to."""
+    check_replaceable(output)
+    with counted("records") as progress:
+        runner = runner_for(on, 0, progress.tell)
+        state = capture_live(dsn, database, wal, runner, progress.tell)
+    _write(output, state)
+
+
+def _write(output: Path, state: CatalogState) -> None:
+    write_whole(output, write_state(state))
+    sys.stderr.write(f"catalogs of {state.database_name} as of {state.lsn}; decoding needs WAL from {state.needs_wal_from}\n")

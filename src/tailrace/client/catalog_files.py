@@ -65,7 +65,7 @@ class ServerFiles:
         return None if rows[0][0] is None else bytes(rows[0][0])
 
     def rows(self, query: str, *parameters: Any) -> list[tuple[Any, ...]]:
-        return self.connection.execute(query, parameters, binary=True).fetchall()  # type: ignore[no-any-return]
+        return self.connection.execute(query, parameters, binary=True).fetchall()
 
     def control(self) -> ControlFile:
         """The server's pg_control, as it is. Raises UsageError where full_page_writes is off: then torn pages would count."""
@@ -89,7 +89,7 @@ def copy_catalog_files(files: ServerFiles, database: str, directory: Path, wal: 
     (directory / "global").mkdir(parents=True)
     (directory / "pg_wal").symlink_to(wal.absolute(), target_is_directory=True)
     _put(directory / _CONTROL, files.piece(_CONTROL, 0, _CONTROL_BYTES) or b"")
-    oid, where = _place_of(files, database)
+    where = _place_of(files, database)
     for map_path in ("global/pg_filenode.map", f"{where}/pg_filenode.map"):
         _copy(files, map_path, directory)
     for path in _catalog_paths(files):
@@ -102,20 +102,17 @@ def copy_catalog_files(files: ServerFiles, database: str, directory: Path, wal: 
     keep_up(files.flushed())
 
 
-def _place_of(files: ServerFiles, database: str) -> tuple[int, str]:
-    """The database's oid, and where its files are."""
-    rows = files.rows(
-        "SELECT oid::bigint, (SELECT pg_relation_filepath('pg_class'::regclass)) FROM pg_database WHERE datname = %s", database
-    )
-    if not rows:
+def _place_of(files: ServerFiles, database: str) -> str:
+    """Where the database's files are."""
+    if not files.rows("SELECT FROM pg_database WHERE datname = %s", database):
         raise UsageError(f'database "{database}" does not exist', sqlstate=_NO_DATABASE)
-    oid, path = rows[0]
-    return int(oid), str(path).rsplit("/", 1)[0]
+    ((path,),) = files.rows("SELECT pg_relation_filepath('pg_class'::regclass)")
+    return str(path).rsplit("/", 1)[0]
 
 
 def _catalog_paths(files: ServerFiles) -> list[str]:
-    """The files of the catalogs that are tracked, and of user catalog tables, as the server says now. Where one is moved meanwhile, the log has all that
-    is in the new one."""
+    """The files of the catalogs that are tracked, and of user catalog tables, as the server says now. Where one is moved meanwhile, the log has
+    all that is in the new one."""
     query = (
         "SELECT pg_relation_filepath(oid) FROM pg_class WHERE oid = ANY(%s) OR relkind = 'r' AND "
         "reloptions && ARRAY['user_catalog_table=true', 'user_catalog_table=on', 'user_catalog_table=1', 'user_catalog_table=yes']"
@@ -136,7 +133,9 @@ def _status_paths(files: ServerFiles) -> list[str]:
     number, place = divmod(oldest_multi, _MULTIXACTS_PER_FILE)
     first = files.piece(f"pg_multixact/offsets/{number:04X}", 4 * place, 4) or b""
     oldest_member = int.from_bytes(first, "little")
-    return paths + [f"pg_multixact/members/{each:04X}" for each in _numbers(oldest_member, next_member, _MEMBERS_PER_FILE, 1 << 32)]
+    return paths + [
+        f"pg_multixact/members/{each:04X}" for each in _numbers(oldest_member, next_member, _MEMBERS_PER_FILE, 1 << 32)
+    ]
 
 
 def _numbers(first: int, last: int, per_file: int, counts: int) -> list[int]:

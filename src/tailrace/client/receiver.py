@@ -22,11 +22,15 @@ from tailrace.dataclass import dataclass
 from tailrace.errors import FailedWrite, MissingHistory, PeerError, TailraceError, UsageError
 from tailrace.model import Lsn
 from tailrace.storage.file_lock import FileLock
-from tailrace.storage.segment_files import list_segments, identity_of
+from tailrace.storage.segment_files import identity_of, list_segments
 from tailrace.storage.whole_file import make_folder
 from tailrace.types.times.calendar import UNIX_TO_POSTGRES_USECS
 from tailrace.wire.stream import (
-    PrimaryKeepalive, StandbyStatusUpdate, XLogData, read_from_walsender, write_to_walsender,
+    PrimaryKeepalive,
+    StandbyStatusUpdate,
+    XLogData,
+    read_from_walsender,
+    write_to_walsender,
 )  # fmt: skip
 
 LOCK = ".receiver"
@@ -34,6 +38,7 @@ _REPORT_EVERY = 10.0
 _STALLED = 60.0
 """Seconds without a word after which the server is asked for one; as long again, and the connection counts as lost."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 30.0
+_TRIES, _MOMENT = 10, 0.002
 _GONE = "58P01"
 _AHEAD = "is ahead of the WAL flush position of this server"
 _REMOVED = "has already been removed"
@@ -45,7 +50,8 @@ def _nobody(_: str) -> None:
 
 @dataclass(slots=True)
 class Receiver:
-    """`begin`: from where an empty directory is filled, else from where the server's log is flushed to. `slot` is the physical slot to use, if any. `upto`: where to end, else when `stop` is called. `tell` hears what happens, a line each."""
+    """`begin`: from where an empty directory is filled, else from where the server's log is flushed to. `slot` is the physical slot to use, if any.
+    `upto`: where to end, else when `stop` is called. `tell` hears what happens, a line each."""
 
     dsn: str
     directory: Path
@@ -58,6 +64,7 @@ class Receiver:
     applied: Callable[[], Lsn] | None = None
     """Up to where whoever counts has confirmed; asked whenever the server is told how far we are."""
     archive: WalArchive | None = None
+    _lock: FileLock | None = None
     _system: int | None = None
     _is_stopping: bool = False
     _reported: float = 0.0
@@ -70,15 +77,17 @@ class Receiver:
         self._is_stopping = True
 
     def run(self) -> Lsn:
-        """Until it is to stop, or has all up to `upto`; where the log at hand then ends. Raises UsageError (55006) where another receiver is at work in the
-        directory."""
+        """Until it is to stop, or has all up to `upto`; where the log at hand then ends. Raises UsageError (55006) where another receiver is at work
+        in the directory."""
         make_folder(self.directory)
         lock = FileLock.take(self.directory / LOCK)
         if lock is None:
             raise UsageError(f'"{self.directory}" is being received into by another process', sqlstate="55006")
+        self._lock = lock
         try:
             return self._received()
         finally:
+            lock.write("")
             lock.release()
 
     def _received(self) -> Lsn:
@@ -89,7 +98,7 @@ class Receiver:
                 self._connected()
             except (PeerError, FailedWrite) as error:
                 if not self.retries or _is_final(error):
-                    raise _explained(error)
+                    raise _explained(error) from error
                 if self.archive is not None and self.archive.written > before:
                     pause, failing_since = _FIRST_PAUSE, 0.0
                 failing_since = failing_since or time.time()
@@ -154,7 +163,8 @@ class Receiver:
         if identity.timeline == where.timeline and identity.flushed < where.lsn:
             raise UsageError(
                 f"the server's log ends at {identity.flushed}, and was received up to {where.lsn} before",
-                hint="The server was put back to an earlier copy of itself. Receive into another directory, and begin there with a new catalog state.",
+                hint="The server was put back to an earlier copy of itself. Receive into another directory, and begin there with a new catalog "
+                "state.",
                 sqlstate="55000", lsn=where.lsn,
             )  # fmt: skip
 
@@ -217,6 +227,8 @@ class Receiver:
 
     def _flushed(self, connection: ReplicationConnection, archive: WalArchive) -> None:
         self._report(connection, archive)
+        assert self._lock is not None
+        self._lock.write(f"{archive.flushed}\n")
         if self.on_flush is not None:
             self.on_flush(archive.flushed)
 
@@ -240,6 +252,22 @@ class Receiver:
 
 
 _XLOG_DATA, _XLOG_HEADER = ord("w"), 25
+
+
+def received_upto(directory: Path) -> Lsn | None:
+    """Up to where a receiver that is at work in the directory has written and synced; None where none is. It says so in its lock's file."""
+    path = directory / LOCK
+    if not path.exists():
+        return None
+    lock = FileLock.take(path)
+    if lock is not None:
+        lock.release()
+        return None
+    for _ in range(_TRIES):
+        if (text := path.read_text()).endswith("\n"):
+            return Lsn.parse(text.strip())
+        time.sleep(_MOMENT)
+    return Lsn(0)
 
 
 def _is_final(error: TailraceError) -> bool:

@@ -1,8 +1,7 @@
 """A replication connection to a PostgreSQL server, as a standby has one (manual, "Streaming Replication Protocol"), on libpq.
 
 In: a connection string or URI, with all that libpq finds beside it (service file, .pgpass, environment, TLS). Out: what the server answers, and
-the messages of a physical stream. Nothing here waits but `wait`, and connecting; libpq holds the interpreter's lock while it waits for data itself, so
-it is never let.
+the messages of a physical stream. Nothing here waits but `wait`, and connecting: libpq holds the interpreter's lock while it waits for data.
 """
 
 from __future__ import annotations

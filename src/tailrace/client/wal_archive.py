@@ -62,7 +62,9 @@ class WalArchive:
                 found.append((number, int(match[1], 16), not match[4], bool(match[5])))
         if not found:
             return None
-        number, timeline, is_whole, is_compressed = max(each for each in found if each[2]) if any(each[2] for each in found) else max(found)
+        number, timeline, is_whole, is_compressed = (
+            max(each for each in found if each[2]) if any(each[2] for each in found) else max(found)
+        )
         # One that was compressed since is not taken apart to be compared.
         return ResumePoint(timeline, Lsn((number + (is_whole and is_compressed)) * self.segment_size))
 

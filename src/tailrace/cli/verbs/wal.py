@@ -1,4 +1,4 @@
-"""`tailrace wal ls | stat | dump | verify`."""
+"""`tailrace wal ls | stat | dump | verify | receive`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tailrace.cli.verbs.options import JsonOption, OnOption
 from tailrace.errors import UsageError
 from tailrace.wal.resource_managers import manager_named
 
-app = typer.Typer(help="Look at write-ahead log.", no_args_is_help=True)
+app = typer.Typer(help="Look at write-ahead log, and receive it.", no_args_is_help=True)
 SourceArgument = Annotated[Path, typer.Argument(help="Data directory, pg_wal, or directory of archived segments.")]
 
 
@@ -73,3 +73,25 @@ def verify(source: SourceArgument, as_json: JsonOption = False, on: OnOption = O
         from tailrace.cli import wal
 
     wal.verify(source, on, as_json=as_json)
+
+
+@app.command()
+def receive(
+    server: Annotated[str, typer.Argument(help="Connection string or URI of the server.")],
+    to: Annotated[Path, typer.Option("--to", help="Directory to receive into; made if there is none.")],
+    slot: Annotated[
+        str, typer.Option("--physical-slot", help="Physical replication slot to use: the server keeps WAL for it.")
+    ] = "",
+    create: Annotated[bool, typer.Option("--create-slot", help="Create that slot first.")] = False,
+    drop: Annotated[bool, typer.Option("--drop-slot", help="Drop that slot, and end.")] = False,
+    endpos: Annotated[str, typer.Option(help="End once all is there up to this LSN.")] = "",
+    once: Annotated[bool, typer.Option("--no-loop", help="Do not connect again when the connection fails.")] = False,
+) -> None:
+    """Receive a server's log into a directory, as a standby does. The directory is a SOURCE."""
+    if (create or drop) and not slot:
+        raise UsageError("no slot specified", hint="Name it: --physical-slot NAME.")
+    upto = parse_lsn(endpos)
+    with loading():
+        from tailrace.cli.receive import PhysicalSlot, receive_wal
+
+    receive_wal(server, to, PhysicalSlot(slot, create, drop), upto, retries=not once)

@@ -1,0 +1,179 @@
+"""A server's log, received over a connection: the same bytes as the server's own files, whatever happens on the way."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from support.servers import Server
+from support.waiting import until
+from tailrace.client.receiver import Receiver, received_upto
+from tailrace.errors import CorruptWal, MissingHistory, TailraceError, UsageError
+from tailrace.model import Lsn
+
+pytestmark = pytest.mark.postgres
+ALL = [18, *(pytest.param(major, marks=pytest.mark.matrix) for major in (14, 15, 16, 17))]
+KEEPS = {"wal_keep_size": "200MB"}
+REMOVES = {"wal_keep_size": 0, "max_wal_size": "2MB", "min_wal_size": "2MB"}
+FILL = "INSERT INTO t SELECT i, repeat('x', 100) FROM generate_series(1, 30000) i"
+
+
+@contextmanager
+def _receiving(server: Server, archive: Path, **more: object) -> Iterator[Receiver]:
+    receiver = Receiver(server.dsn(), archive, **more)  # type: ignore[arg-type]
+    failed: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            receiver.run()
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield receiver
+    finally:
+        receiver.stop()
+        thread.join()
+    if failed:
+        raise failed[0]
+
+
+def _has(receiver: Receiver, server: Server) -> Lsn:
+    """Wait until it has all that the server has."""
+    end = Lsn.parse(server.flush_lsn())
+    until(lambda: receiver.archive is not None and receiver.archive.flushed >= end)
+    return end
+
+
+def _check_equal(archive: Path, server: Server, end: Lsn) -> int:
+    """The number of whole segments."""
+    whole = 0
+    for path in sorted(archive.glob("0*[0-9A-F]")):
+        assert path.read_bytes() == (server.wal_dir / path.name).read_bytes(), path.name
+        whole += 1
+    for path in archive.glob("*.partial"):
+        theirs = server.wal_dir / path.name.removesuffix(".partial")
+        size = end % path.stat().st_size
+        assert path.read_bytes()[:size] == theirs.read_bytes()[:size], path.name
+        assert not any(path.read_bytes()[size:]), path.name
+    return whole
+
+
+@pytest.mark.parametrize("major", ALL)
+def test_the_same_bytes_whatever_happens(major: int, tmp_path: Path) -> None:
+    """Through restarts, a crash, and a walsender that is ended."""
+    said: list[str] = []
+    with Server(major, KEEPS) as server:
+        server.say("CREATE TABLE t (id int, v text)")
+        with _receiving(server, tmp_path / "a", tell=said.append) as receiver:
+            _has(receiver, server)
+            server.say(FILL)
+            server.restart()
+            server.say(FILL)
+            _has(receiver, server)
+            server.crash()
+            server.start()
+            server.say(FILL)
+            _has(receiver, server)
+            server.say("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'walsender'", FILL)
+            end = _has(receiver, server)
+        assert _check_equal(tmp_path / "a", server, end) > 10
+        assert sum("starting log streaming" in line for line in said) >= 3
+        server.say(FILL)
+        end = Lsn.parse(server.flush_lsn())
+        assert Receiver(server.dsn(), tmp_path / "a", upto=end, retries=False).run() >= end
+        assert _check_equal(tmp_path / "a", server, end) > 14
+
+
+def test_how_far_it_is_others_can_read(tmp_path: Path) -> None:
+    with Server(18) as server:
+        server.say("CREATE TABLE t (id int, v text)")
+        assert received_upto(tmp_path) is None
+        with _receiving(server, tmp_path) as receiver:
+            end = _has(receiver, server)
+            until(lambda: (received_upto(tmp_path) or 0) >= end)
+            with pytest.raises(UsageError, match="is being received into by another process"):
+                Receiver(server.dsn(), tmp_path).run()
+        assert received_upto(tmp_path) is None
+
+
+def test_wal_that_the_server_has_removed(tmp_path: Path) -> None:
+    with Server(18, REMOVES) as server:
+        server.say("CREATE TABLE t (id int, v text)")
+        with _receiving(server, tmp_path) as receiver:
+            _has(receiver, server)
+        before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+        server.say(FILL)
+        for _ in range(3):
+            server.switch_wal()
+            server.checkpoint()
+        with pytest.raises(MissingHistory, match="has already been removed") as caught:
+            Receiver(server.dsn(), tmp_path, retries=False, upto=Lsn.parse(server.flush_lsn())).run()
+        assert caught.value.sqlstate == "58P01"
+        assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_slot_keeps_what_is_needed(tmp_path: Path) -> None:
+    with Server(18, REMOVES) as server:
+        server.say("SELECT pg_create_physical_replication_slot('p', true)", "CREATE TABLE t (id int, v text)")
+        with _receiving(server, tmp_path, slot="p") as receiver:
+            _has(receiver, server)
+        server.say(FILL)
+        for _ in range(3):
+            server.switch_wal()
+            server.checkpoint()
+        with _receiving(server, tmp_path, slot="p") as receiver:
+            _check_equal(tmp_path, server, _has(receiver, server))
+
+
+def test_a_server_that_was_put_back(tmp_path: Path) -> None:
+    """It writes another history under the same names: not a byte of it is put beside the first."""
+    with Server(18, KEEPS) as server:
+        server.say("CREATE TABLE t (id int, v text)")
+        server.stop()
+        copy = server.copy_to(tmp_path / "copy")
+        server.start()
+        with _receiving(server, tmp_path / "a") as receiver:
+            server.say(FILL)
+            _has(receiver, server)
+        server.stop()
+        with Server(18, KEEPS, data=copy) as again:
+            before = {path.name: path.read_bytes() for path in (tmp_path / "a").iterdir()}
+            with pytest.raises(TailraceError, match="ends at"):
+                Receiver(again.dsn(), tmp_path / "a").run()
+            again.say(*(FILL.replace("'x'", "'y'"),) * 2)
+            with pytest.raises(CorruptWal, match="has other bytes at"):
+                Receiver(again.dsn(), tmp_path / "a").run()
+            assert {path.name: path.read_bytes() for path in (tmp_path / "a").iterdir()} == before
+
+
+def test_another_cluster(tmp_path: Path) -> None:
+    with Server(18) as one, Server(18) as other:
+        one.say("CREATE TABLE t (id int)")
+        with _receiving(one, tmp_path) as receiver:
+            _has(receiver, one)
+        with pytest.raises(UsageError, match="has the log of system"):
+            Receiver(other.dsn(), tmp_path).run()
+
+
+def test_what_a_kill_leaves_is_taken_up(tmp_path: Path) -> None:
+    """A partial segment of any length, and one that was full and not yet renamed."""
+    with Server(18, KEEPS) as server:
+        server.say("CREATE TABLE t (id int, v text)")
+        with _receiving(server, tmp_path / "a") as receiver:
+            server.say(FILL)
+            end = _has(receiver, server)
+        last = max((tmp_path / "a").glob("0*[0-9A-F]"))
+        shutil.move(last, f"{last}.partial")
+        [begun] = [path for path in (tmp_path / "a").glob("*.partial") if path.name[:24] != last.name]
+        with begun.open("r+b") as file:
+            file.truncate(5000)
+        assert Receiver(server.dsn(), tmp_path / "a", upto=end, retries=False).run() >= end
+        _check_equal(tmp_path / "a", server, end)
