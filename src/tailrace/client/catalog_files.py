@@ -9,7 +9,7 @@ A role needs LOGIN, and in the database EXECUTE on pg_read_binary_file(text, big
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -83,9 +83,9 @@ class ServerFiles:
         return Lsn.parse(self.rows(query)[0][0])
 
 
-def copy_catalog_files(files: ServerFiles, database: str, directory: Path, wal: Path, keep_up: Callable[[Lsn], None]) -> None:
+def copy_catalog_files(files: ServerFiles, database: str, directory: Path, wal: Path) -> Lsn:
     """Make of `directory` a data directory with the files of these catalogs, whose pg_wal is `wal`. The log from pg_control's redo pointer on is
-    received there while this goes on; `keep_up` waits until it is there up to an LSN."""
+    received there while this goes on; up to where it is needed with these files."""
     (directory / "global").mkdir(parents=True)
     (directory / "pg_wal").symlink_to(wal.absolute(), target_is_directory=True)
     _put(directory / _CONTROL, files.piece(_CONTROL, 0, _CONTROL_BYTES) or b"")
@@ -99,7 +99,7 @@ def copy_catalog_files(files: ServerFiles, database: str, directory: Path, wal: 
     (directory / "pg_twophase").mkdir()
     for (xid,) in files.rows("SELECT transaction::text::bigint FROM pg_prepared_xacts"):
         (directory / "pg_twophase" / f"{xid:08X}").touch()
-    keep_up(files.flushed())
+    return files.flushed()
 
 
 def _place_of(files: ServerFiles, database: str) -> str:

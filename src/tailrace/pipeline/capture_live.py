@@ -39,8 +39,9 @@ def capture_live(dsn: str, database: str, wal: Path | None, runner: Runner, tell
         redo = files.control().redo
         with _received(dsn, archive, redo, tell) as keep_up:
             _check_reaches_back(archive, redo)
-            copy_catalog_files(files, database, Path(home) / "data", archive, keep_up)
-            return capture(Source.open(Path(home) / "data"), runner, database)
+            upto = copy_catalog_files(files, database, Path(home) / "data", archive)
+            keep_up(upto)
+            return capture(Source.open(Path(home) / "data"), runner, database, upto)
 
 
 def _check_reaches_back(archive: Path, redo: Lsn) -> None:
