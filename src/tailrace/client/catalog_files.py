@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tailrace.catalog.data_directory.control_file import ControlFile, read_control
+from tailrace.catalog.data_directory.multixacts import Multixacts
 from tailrace.dataclass import dataclass
 from tailrace.errors import PeerError, TailraceError, UsageError
 from tailrace.model import Lsn
@@ -130,9 +131,8 @@ def _status_paths(files: ServerFiles) -> list[str]:
     if oldest_multi == next_multi:
         return paths
     paths += [f"pg_multixact/offsets/{each:04X}" for each in _numbers(oldest_multi, next_multi, _MULTIXACTS_PER_FILE, 1 << 32)]
-    number, place = divmod(oldest_multi, _MULTIXACTS_PER_FILE)
-    first = files.piece(f"pg_multixact/offsets/{number:04X}", 4 * place, 4) or b""
-    oldest_member = int.from_bytes(first, "little")
+    known = Multixacts(lambda folder, number: files.read(f"pg_multixact/{folder}/{number:04X}") or b"")
+    oldest_member = known.first_member(oldest_multi) or next_member
     return paths + [
         f"pg_multixact/members/{each:04X}" for each in _numbers(oldest_member, next_member, _MEMBERS_PER_FILE, 1 << 32)
     ]

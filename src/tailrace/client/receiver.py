@@ -25,13 +25,7 @@ from tailrace.storage.file_lock import FileLock
 from tailrace.storage.segment_files import identity_of, list_segments
 from tailrace.storage.whole_file import make_folder
 from tailrace.types.times.calendar import UNIX_TO_POSTGRES_USECS
-from tailrace.wire.stream import (
-    PrimaryKeepalive,
-    StandbyStatusUpdate,
-    XLogData,
-    read_from_walsender,
-    write_to_walsender,
-)  # fmt: skip
+from tailrace.wire.stream import PrimaryKeepalive, StandbyStatusUpdate, read_from_walsender, wal_in, write_to_walsender
 
 LOCK = ".receiver"
 _REPORT_EVERY = 10.0
@@ -204,15 +198,14 @@ class Receiver:
                 self._take(connection, archive, data)
 
     def _take(self, connection: ReplicationConnection, archive: WalArchive, data: memoryview) -> None:
-        if data[0] == _XLOG_DATA:
-            self._server_end = Lsn(int.from_bytes(data[9:17], "big"))
+        if (wal := wal_in(data)) is not None:
+            at, self._server_end, content = wal
             before = archive.flushed
-            archive.write(Lsn(int.from_bytes(data[1:9], "big")), data[_XLOG_HEADER:])
+            archive.write(at, content)
             if archive.flushed > before:  # a segment was completed
                 self._flushed(connection, archive)
             return
         message = read_from_walsender(bytes(data))
-        assert isinstance(message, PrimaryKeepalive | XLogData)
         if isinstance(message, PrimaryKeepalive):
             self._server_end = max(self._server_end, message.end)
             if message.wants_reply:
@@ -249,9 +242,6 @@ class Receiver:
         applied = archive.flushed if self.applied is None else min(self.applied(), archive.flushed)
         sent_at = time.time_ns() // 1000 - UNIX_TO_POSTGRES_USECS
         connection.send(write_to_walsender(StandbyStatusUpdate(archive.written, archive.flushed, applied, sent_at, asks)))
-
-
-_XLOG_DATA, _XLOG_HEADER = ord("w"), 25
 
 
 def received_upto(directory: Path) -> Lsn | None:

@@ -29,7 +29,8 @@ from tailrace.wire.fields import (
 
 XLOG_DATA, KEEPALIVE = ord("w"), ord("k")
 STATUS_UPDATE, FEEDBACK = ord("r"), ord("h")
-HEADER = 5 + 25
+_DATA_HEADER = 1 + 8 + 8 + 8
+HEADER = 5 + _DATA_HEADER
 """Bytes before the payload: CopyData's type and length, then `w`, two LSNs and a time."""
 
 
@@ -87,6 +88,13 @@ def read_from_walsender(data: bytes) -> FromWalSender:
     if kind == KEEPALIVE:
         return PrimaryKeepalive(Lsn(read_u64(body)), read_i64(body), bool(read_u8(body)))
     raise PeerError(f'unexpected message type "{chr(kind)}"', sqlstate=VIOLATION)
+
+
+def wal_in(data: memoryview) -> tuple[Lsn, Lsn, memoryview] | None:
+    """Of an XLogData, where its bytes begin, where the walsender's log ends, and the bytes, which are not copied; None for another message."""
+    if data[0] != XLOG_DATA:
+        return None
+    return Lsn(int.from_bytes(data[1:9], "big")), Lsn(int.from_bytes(data[9:17], "big")), data[_DATA_HEADER:]
 
 
 def read_from_receiver(data: bytes) -> FromReceiver:

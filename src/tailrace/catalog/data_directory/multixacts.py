@@ -33,10 +33,10 @@ class Multixacts:
 
     def updater_of(self, multixact: int) -> int | None:
         """The xid of the member that updated or deleted; 0 if all members only locked; None if the files do not have the multixact."""
-        first = self._offset(multixact)
+        first = self.first_member(multixact)
         if first is None:
             return None
-        following = self._offset(multixact % 0xFFFFFFFF + 1)
+        following = self.first_member(multixact % 0xFFFFFFFF + 1)
         count = (following - first) % 2**32 if following is not None else _MOST_MEMBERS
         for member in range(first, first + min(count, _MOST_MEMBERS)):
             status, xid = self._member(member % 2**32)
@@ -48,8 +48,8 @@ class Multixacts:
                 return xid
         return 0
 
-    def _offset(self, multixact: int) -> int | None:
-        """The number of its first member."""
+    def first_member(self, multixact: int) -> int | None:
+        """The number of its first member; None if the files do not have the multixact."""
         page, place = divmod(multixact, _OFFSETS_PER_PAGE)
         return self._word(OFFSETS, page, 4 * place) or None
 
