@@ -32,7 +32,7 @@ UPDATE orders SET status = 'sent', total = total + 1 WHERE id < 20;
 @pytest.fixture(scope="module")
 def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """What the guides call it -> where it is, and an LSN: a stopped server's data directory, and how it was before."""
-    with Server(18, dbname=DBNAME, test_decoding=False) as server:
+    with Server(18, dbname=DBNAME, test_decoding=False) as server, Server(18, dbname=DBNAME, test_decoding=False) as live:
         server.stop()
         home = tmp_path_factory.mktemp("backups")
         older = server.copy_to(home / "older")
@@ -48,6 +48,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]
             "/backups/older": str(older),
             "/backups/app": str(data),
             "/archive/app": str(data / "pg_wal"),
+            "host=db user=tailrace": live.dsn(),
             "0/3000060": lsn,
             "0/1904480": made,
         }
