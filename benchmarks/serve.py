@@ -1,9 +1,11 @@
 """Streams of PostgreSQL's walsender and of `tailrace serve`, of the same slots on the same WAL, into pg_recvlogical -f /dev/null, in one run.
 
     python benchmarks/serve.py --rows 1000000 --runs 3 --streams 1,4
+    python benchmarks/serve.py --queries
 
 The server runs all the while, and both read what it has written. Nothing of the log is indexed before the first run of a slot; the slots of a state
-location share what they found out since, as walsenders share nothing. Medians, by turns.
+location share what they found out since, as walsenders share nothing. Medians, by turns. With --queries: how long a client waits for an answer
+from the catalogs, of a log that does not grow and of one that has just grown.
 """
 
 from __future__ import annotations
@@ -15,11 +17,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "tests")]
 
 import psutil
+from psycopg import Connection
 from rich.console import Console
 from rich.table import Table
 
@@ -30,6 +35,8 @@ from support.servers import Server
 from tailrace.model import Lsn
 from workloads import EVERYTHING, WORKLOADS
 
+_TIMES = 20
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -37,7 +44,11 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--streams", default="1,4")
+    parser.add_argument("--queries", action="store_true")
     options = parser.parse_args()
+    if options.queries:
+        _queries()
+        return
     work = WORKLOADS[options.workload]
     with (
         tempfile.TemporaryDirectory() as home,
@@ -58,6 +69,52 @@ def main() -> None:
         end = server.flush_lsn()
         counts = [int(each) for each in options.streams.split(",")]
         _print(server, served, end, (Lsn.parse(end) - begin) / 1e6, options.runs, counts)
+
+
+def _queries() -> None:
+    """Milliseconds until a query is answered, on a connection that is there; and until psql has described a table."""
+    table = Table("", "server ms", "tailrace ms", "tailrace, log has grown ms", title=f"medians of {_TIMES}")
+    with (
+        tempfile.TemporaryDirectory() as home,
+        Server(MAJOR) as server,
+        Served(server.data_dir, Path(home) / "state") as served,
+        server.connect(autocommit=True) as writer,
+        server.connect(autocommit=True) as there,
+        served.connect() as here,
+    ):
+        writer.execute(b"CREATE TABLE orders (id serial PRIMARY KEY, customer text NOT NULL DEFAULT 'x', total numeric(10,2))")
+        for side in (there, here):
+            side.execute(b"SELECT pg_create_logical_replication_slot('s', 'pgoutput')")
+
+        def grow() -> None:
+            writer.execute(b"INSERT INTO orders (total) VALUES (1)")
+
+        def ask(connection: Connection[Any], text: str) -> Callable[[], object]:
+            return lambda: connection.execute(text.encode()).fetchall()
+
+        for text in ("SELECT * FROM pg_replication_slots", "SELECT relname FROM pg_class WHERE relname = 'orders'"):
+            times = [_median(ask(there, text)), _median(ask(here, text)), _median(ask(here, text), grow)]
+            table.add_row(text, *(f"{each:.1f}" for each in times))
+        psql = str(find_build(MAJOR, test_decoding=False).bin("psql"))
+
+        def describe(side: Server | Served) -> Callable[[], object]:
+            return lambda: subprocess.run(
+                [psql, "-X", "-c", r"\d orders", side.dsn()], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True
+            )
+
+        times = [_median(describe(server)), _median(describe(served)), _median(describe(served), grow)]
+        table.add_row(r"psql -c '\d orders'", *(f"{each:.1f}" for each in times))
+    Console(width=120).print(table)
+
+
+def _median(work: Callable[[], object], before: Callable[[], object] = lambda: None) -> float:
+    taken = []
+    for _ in range(_TIMES + 1):
+        before()
+        began = time.perf_counter()
+        work()
+        taken.append((time.perf_counter() - began) * 1000)
+    return statistics.median(taken[1:])
 
 
 def _print(server: Server, served: Served, end: str, megabytes: float, runs: int, counts: list[int]) -> None:

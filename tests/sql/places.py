@@ -11,7 +11,7 @@ from support.servers import Server
 from tailrace.errors import TailraceError
 from tailrace.pipeline import LocalRunner
 from tailrace.sql.postgres_session import PostgresSession
-from tailrace.sql.query.duckdb_engine import run
+from tailrace.sql.query.duckdb_engine import DuckDbEngine
 from tailrace.sql.source_database import SourceDatabase
 
 Rows = list[tuple[str | None, ...]]
@@ -39,7 +39,7 @@ def session_on(server: Server, state: Path, *, database: str = "") -> Iterator[P
 
 @contextmanager
 def session_of(database: SourceDatabase) -> Iterator[PostgresSession]:
-    session = PostgresSession(database, run)
+    session = PostgresSession(database, DuckDbEngine().run)
     try:
         yield session
     finally:

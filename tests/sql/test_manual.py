@@ -20,7 +20,7 @@ from tailrace.pipeline import LocalRunner
 from tailrace.sql.connected_server import ConnectedServer
 from tailrace.sql.postgres_session import PostgresSession
 from tailrace.sql.psql.shell import Shell
-from tailrace.sql.query.duckdb_engine import run
+from tailrace.sql.query.duckdb_engine import DuckDbEngine
 from tailrace.sql.source_database import SourceDatabase
 
 SLOT = "'regression_slot'"
@@ -102,7 +102,7 @@ def _tag(statement: str) -> str:
 def test_every_statement_prints_what_psql_prints(major: int, tmp_path: Path) -> None:
     with Server(major) as server:
         database = SourceDatabase(server.data_dir, server.dbname, tmp_path / "state", lambda _: LocalRunner(), lambda _: None)
-        shell = Shell(PostgresSession(database, run, ConnectedServer(server.dsn(), lambda _: None)))
+        shell = Shell(PostgresSession(database, DuckDbEngine().run, ConnectedServer(server.dsn(), lambda _: None)))
         for statement in STATEMENTS:
             out = io.StringIO()
             with redirect_stdout(out):

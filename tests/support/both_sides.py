@@ -23,7 +23,7 @@ from support.stories import ENDS, Step
 from tailrace.pipeline import LocalRunner
 from tailrace.sql.postgres_session import PostgresSession
 from tailrace.sql.psql.shell import Shell
-from tailrace.sql.query.duckdb_engine import run
+from tailrace.sql.query.duckdb_engine import DuckDbEngine
 from tailrace.sql.source_database import SourceDatabase
 
 _OURS = re.compile(r"\b(pg_logical_slot_\w+|pg_\w+_replication_slots?|pg_replication_slots?(_advance)?)\b|^(SET|RESET|SHOW)\b")
@@ -76,7 +76,7 @@ class _InProcess:
     def __init__(self, server: Server, dbname: str, state: Path) -> None:
         self._out = io.StringIO()
         database = SourceDatabase(server.data_dir, dbname, state, lambda _: LocalRunner(), self._warn)
-        self.shell = Shell(PostgresSession(database, run))
+        self.shell = Shell(PostgresSession(database, DuckDbEngine().run))
         self.say(_VERBOSE)
 
     def close(self) -> None:

@@ -29,7 +29,7 @@ from tailrace.pipeline import LocalRunner, Source, capture
 from tailrace.plugins.registry import register_plugin
 from tailrace.slots.create_command import CreateReplicationSlot, PastMoment
 from tailrace.sql.postgres_session import PostgresSession
-from tailrace.sql.query.duckdb_engine import run
+from tailrace.sql.query.duckdb_engine import DuckDbEngine
 from tailrace.sql.source_database import SourceDatabase
 
 FOLDER = Path(__file__).parents[1] / "calls"
@@ -90,7 +90,9 @@ def replay(recorded: Path, folder: Path) -> Iterator[tuple[Asked, list[str], str
     _write_files(data_dir, _ended_at(files, Lsn.parse(asked[0].end_lsn)))
     catalog = folder / "catalog"
     catalog.write_bytes(write_state(capture(Source.open(data_dir), LocalRunner(1), DBNAME)))
-    session = PostgresSession(SourceDatabase(data_dir, DBNAME, folder / "state", lambda _: LocalRunner(1), lambda _: None), run)
+    session = PostgresSession(
+        SourceDatabase(data_dir, DBNAME, folder / "state", lambda _: LocalRunner(1), lambda _: None), DuckDbEngine().run
+    )
     for each in asked:
         _write_files(data_dir, _ended_at(files, Lsn.parse(each.end_lsn)))
         CALLS.clear()

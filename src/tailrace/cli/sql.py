@@ -19,7 +19,7 @@ from tailrace.sql.functions.signatures import functions_of
 from tailrace.sql.postgres_session import PostgresSession
 from tailrace.sql.psql.output import Format
 from tailrace.sql.psql.shell import FAILED, NO_CONNECTION, STOPPED, Quit, Shell
-from tailrace.sql.query.duckdb_engine import run
+from tailrace.sql.query.duckdb_engine import DuckDbEngine
 from tailrace.sql.source_database import SourceDatabase
 from tailrace.sql.views.view_columns import views_of
 from tailrace.user_cache import user_cache
@@ -59,7 +59,7 @@ def run_session(source: Path, database: str, state: Path, given: Input, *, conne
     if not _has_database(connected_to):
         return NO_CONNECTION
     server = ConnectedServer(connect, _notice) if connect else None
-    session = PostgresSession(connected_to, run, server)
+    session = PostgresSession(connected_to, DuckDbEngine().run, server)
     shell = Shell(
         session,
         Format(not output.unaligned, output.tuples_only, output.expanded, separator=output.separator),

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
+from tailrace.catalog.history.history import History
+from tailrace.catalog.rows.catalog_rows import spans_of
 from tailrace.model import Lsn
 from tailrace.pipeline.catalogs import Catalogs, followed_catalogs
 from tailrace.pipeline.decoding_range import DecodingRange
@@ -24,8 +26,9 @@ from tailrace.plan.demand import OF_TABLES, Demand
 from tailrace.storage.allocator import give_back
 from tailrace.storage.index_pile import IndexPile
 from tailrace.storage.source import Source
-from tailrace.transactions.fates import NEVER
+from tailrace.transactions.fates import NEVER, fates_of
 from tailrace.transactions.scanned_log import ScannedLog
+from tailrace.types.style import SEARCH_PATH
 from tailrace.wal.index import Index
 from tailrace.window import WindowSize, windows
 
@@ -52,6 +55,13 @@ def carry(
     decoded."""
     log, catalogs = _followed(source, runner, carried, indexes, OF_TABLES)
     return carried_from(log, catalogs.state, carried, Lsn(horizon))
+
+
+def history_at(carried: Carried, search_path: tuple[str, ...] = SEARCH_PATH) -> History:
+    """The catalogs at the LSN where the next window begins."""
+    state = carried.state
+    spans = spans_of(state.versions, fates_of((), elsewhere=carried.earlier.ended), state.status)
+    return Catalogs(state, spans, carried.known_from).history(search_path)
 
 
 def _followed(

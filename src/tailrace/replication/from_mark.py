@@ -9,14 +9,12 @@ from functools import partial
 from pathlib import Path
 
 from tailrace.catalog.history.history import History
-from tailrace.catalog.rows.catalog_rows import spans_of
 from tailrace.errors import MissingHistory
 from tailrace.model import STRETCH_BYTES, Lsn
-from tailrace.pipeline.catalogs import Catalogs
 from tailrace.pipeline.following import FollowedLog, open_source, weight_of
 from tailrace.pipeline.runner import Runner
 from tailrace.pipeline.scanning import Scanning
-from tailrace.pipeline.windows import carry
+from tailrace.pipeline.windows import carry, history_at
 from tailrace.plan.carried import Carried
 from tailrace.replication.same_log import fitting_mark
 from tailrace.replication.slot_location import SlotLocation
@@ -24,7 +22,6 @@ from tailrace.replication.timelines import check_line
 from tailrace.replication.waiting import finish
 from tailrace.storage.segments import Segments
 from tailrace.storage.source import Source
-from tailrace.transactions.fates import fates_of
 from tailrace.wal.xlog import LOGICAL
 from tailrace.window import windows
 
@@ -61,13 +58,6 @@ def catalogs_at_end(location: SlotLocation, name: str, runner: Runner) -> tuple[
     mark = fitting_mark(location, slot.database_oid, slot.confirmed_flush_lsn, source.segments)
     carried = _carried_on(location, mark, source, path, runner)
     return history_at(carried), carried.lsn
-
-
-def history_at(carried: Carried) -> History:
-    """The catalogs at the LSN where the next window begins."""
-    state = carried.state
-    spans = spans_of(state.versions, fates_of((), elsewhere=carried.earlier.ended), state.status)
-    return Catalogs(state, spans, carried.known_from).history()
 
 
 def _carried_on(location: SlotLocation, carried: Carried, source: Source, path: Path, runner: Runner) -> Carried:

@@ -19,7 +19,10 @@ from tailrace.server.failed_logins import FailedLogins
 from tailrace.server.log import ServerLog
 from tailrace.server.settings import ServerSettings
 from tailrace.server.shared_windows import SharedWindows
+from tailrace.sql.kept_catalogs import KeptCatalogs
+from tailrace.sql.kept_translations import KeptTranslations
 from tailrace.sql.privileges import Privileges
+from tailrace.sql.query.duckdb_engine import DuckDbEngine
 from tailrace.sql.source_database import SourceDatabase
 from tailrace.storage.segment_files import open_segments
 from tailrace.storage.segments import Segments
@@ -42,6 +45,8 @@ class Instance:
         self.clients = ConnectedClients(self.settings.max_connections, self.settings.max_wal_senders)
         self.failed_logins = FailedLogins()
         self.shared = SharedWindows(self.in_thread)
+        self.engine, self.translations = DuckDbEngine(), KeptTranslations()
+        self.catalogs = KeptCatalogs(self.settings.source, self.runner_for)
         segments = self.segments()
         self.major, self.system, self.segment_size = segments.major, segments.system, segments.segment_size
         # A thread each, so that nobody waits for another's window: they do not decode at once unless there are cores for it.
@@ -60,8 +65,9 @@ class Instance:
     ) -> SourceDatabase:  # fmt: skip
         """A database as the client of this number, who has these privileges, sees it."""
         return SourceDatabase(
-            self.settings.source, name, self.settings.state, self.runner_for, warn, temporary, pid, self.activity, privileges
-        )
+            self.settings.source, name, self.settings.state, self.runner_for, warn, temporary, pid, self.activity, privileges,
+            kept=self.catalogs,
+        )  # fmt: skip
 
     def without_paths(self, fields: Mapping[str, str]) -> dict[str, str]:
         """An error's fields for a client, who is not to learn where the server has its files; the log has them."""

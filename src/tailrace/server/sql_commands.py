@@ -18,7 +18,6 @@ from tailrace.server.results import show
 from tailrace.server.session_functions import columns_of_session_functions, result_of_session_functions, session_value
 from tailrace.sql.grammar import ast
 from tailrace.sql.postgres_session import PostgresSession
-from tailrace.sql.query.duckdb_engine import run
 from tailrace.sql.result import Result, TextColumn
 from tailrace.wire.error_fields import WARNING
 
@@ -36,7 +35,14 @@ class SqlCommands:
 
     def __init__(self, session: ClientSession) -> None:
         self._session = session
-        self._sql = PostgresSession(session.database(), run, value_of=partial(session_value, session), instead=_ASK_THE_SERVER)
+        instance, value_of = session.instance, partial(session_value, session)
+        self._sql = PostgresSession(
+            session.database(),
+            instance.engine.run,
+            value_of=value_of,
+            instead=_ASK_THE_SERVER,
+            translations=instance.translations,
+        )
 
     @asynccontextmanager
     async def result_of(self, statement: Any, text: str) -> AsyncIterator[Result]:

@@ -23,6 +23,7 @@ from tailrace.sql.functions.settlement import Settlement, StatementSlots, settle
 from tailrace.sql.functions.signatures import functions_of
 from tailrace.sql.functions.statement_calls import StatementCalls, check_slots
 from tailrace.sql.grammar import ast, children, parsed
+from tailrace.sql.kept_translations import KeptTranslations
 from tailrace.sql.parameters import AS_OF, Parameters
 from tailrace.sql.query.allowed import check_lists, refused, what_is
 from tailrace.sql.query.engine_function import EngineFunction
@@ -58,7 +59,7 @@ Engine = Callable[[str, Mapping[str, pa.Table], str, Mapping[str, EngineFunction
 @dataclass
 class PostgresSession:
     """`server` takes what is not ours, if there is one; `instead` is what a hint says to clients who cannot have one. `value_of` gives what a session
-    says of itself."""
+    says of itself; `translations` are kept from other sessions, too."""
 
     database: SourceDatabase
     engine: Engine
@@ -66,6 +67,7 @@ class PostgresSession:
     parameters: Parameters = field(default_factory=Parameters)
     value_of: SessionValue = lambda node: None
     instead: str = ""
+    translations: KeptTranslations = field(default_factory=KeptTranslations)
 
     @contextmanager
     def execute(self, text: str) -> Iterator[Result]:
@@ -95,9 +97,8 @@ class PostgresSession:
         statement = parsed(text)
         if not isinstance(statement, ast.SelectStmt):
             return None
-        check_lists(statement)
-        calls = calls_of(statement, text, functions_of(self.database.major))
-        found = self._translated(statement, calls, text).columns
+        query, _ = self._query(statement, text, Relations(self.database, self.parameters))
+        found = query.columns
         return [TextColumn(column.name, [], column.type, column.typmod) for column in found]
 
     def close(self) -> None:
@@ -120,11 +121,8 @@ class PostgresSession:
         return self._selected(statement, text, slots)
 
     def _selected(self, statement: Any, text: str, slots: StatementSlots) -> tuple[Result, list[Settlement | None]]:
-        check_lists(statement)
-        calls = calls_of(statement, text, functions_of(self.database.major))
-        check_slots(calls)
         relations = Relations(self.database, self.parameters)
-        query = self._translated(statement, calls, text, relations)
+        query, calls = self._query(statement, text, relations)
         statement_calls = StatementCalls(slots, self.parameters.of_plugin)
         outcomes = [statement_calls.carry_out(call) for call in calls]
         tables = {name: relations.table(relation) for name, relation in query.relations.items() if relation}
@@ -141,14 +139,28 @@ class PostgresSession:
         result = Result(columns, f"SELECT {table.num_rows}", rows=table.num_rows, table=table)
         return result, [outcome.confirms for outcome in outcomes]
 
-    def _translated(
-        self, statement: Any, calls: list[FunctionCall], text: str, relations: Relations | None = None
-    ) -> EngineQuery:  # fmt: skip
-        relations = relations or Relations(self.database, self.parameters)
-        rows_of = function_columns(self.database.major)
-        around = QuerySurroundings(relations.columns_of, relations.untracked, self.database.name, rows_of)
-        types = ExpressionTypes(self.database.major, self.parameters.style, constants_of(statement, text))
-        return translated(with_session_values(statement, self.value_of, self.database.major), calls, around, types)
+    def _query(self, statement: Any, text: str, relations: Relations) -> tuple[EngineQuery, list[FunctionCall]]:
+        """The statement as the engine reads it, and the calls of the interface in it."""
+        key = (text, self.database.name, self.parameters.style)
+        if (found := self.translations.find(key)) is not None:
+            return found, []
+        check_lists(statement)
+        calls = calls_of(statement, text, functions_of(self.database.major))
+        check_slots(calls)
+        said: list[object] = []
+
+        def value_of(node: Any) -> tuple[str, str | list[str] | None] | None:
+            value = self.value_of(node)
+            said.extend([] if value is None else [value])
+            return value
+
+        major = self.database.major
+        types = ExpressionTypes(major, self.parameters.style, constants_of(statement, text))
+        around = QuerySurroundings(relations.columns_of, relations.untracked, self.database.name, function_columns(major))
+        query = translated(with_session_values(statement, value_of, major), calls, around, types)
+        if not calls and not said:
+            self.translations.keep(key, query)
+        return query, calls
 
     def _records(self, call: FunctionCall, outcome: Outcome) -> pa.Table:
         """The rows as values of type record."""

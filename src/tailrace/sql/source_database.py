@@ -1,6 +1,7 @@
 """The database that statements are carried out in: one of a source's, with the state location that has its slots and is made with the first of them.
 
-Everything is read anew whenever it is asked for: a running server's log grows, and others use the state location, too.
+Whatever is asked for is as it is then: a running server's log grows, and others use the state location, too. Of the log only what is new is read
+(`sql.kept_catalogs`).
 """
 
 from __future__ import annotations
@@ -29,9 +30,11 @@ from tailrace.storage.directory import DataDirectory
 from tailrace.storage.segment_files import open_segments
 from tailrace.storage.segments import Segments
 from tailrace.storage.source import Source, wal_of
+from tailrace.types.style import TextStyle
 
 if TYPE_CHECKING:
-    from tailrace.publications.database_snapshot import DatabaseSnapshot
+    from tailrace.sql.kept_catalogs import KeptCatalogs
+    from tailrace.sql.views.catalog_tables import CatalogTables
 
 _PG_DATABASE, _NAME_BYTES = 1262, 64
 RunnerFor = Callable[[int], Runner]
@@ -41,7 +44,8 @@ RunnerFor = Callable[[int], Runner]
 @dataclass
 class SourceDatabase:
     """`name` is the database's, `path` the source, `state` the state location. `temporary` are the slots that end with the session, which others
-    know by its number, `pid`. `activity_here` tells who is connected, where this is the server."""
+    know by its number, `pid`. `activity_here` tells who is connected, where this is the server. `kept` are the catalogs, of this
+    session alone if nobody gives others."""
 
     path: Path
     name: str
@@ -53,6 +57,7 @@ class SourceDatabase:
     activity_here: Callable[[], ServerActivity] | None = None
     privileges: Privileges = UNRESTRICTED
     notice: Callable[[str], None] = lambda text: None
+    kept: KeptCatalogs | None = None
     _told_untracked: set[str] = field(default_factory=set)
 
     @cached_property
@@ -80,7 +85,7 @@ class SourceDatabase:
         file = directory.files_of(0) / str(directory.relation_map(0).get(_PG_DATABASE, _PG_DATABASE))
         padded = self.name.encode("utf-8", "surrogateescape").ljust(_NAME_BYTES, b"\0")
         if not file.is_file() or padded not in file.read_bytes():
-            self.snapshot()
+            self.catalogs(None, TextStyle())
 
     @property
     def found(self) -> SlotLocation | None:
@@ -147,12 +152,13 @@ class SourceDatabase:
             end = Lsn(part.next_lsn)
         return end
 
-    def snapshot(self, at: Lsn | None = None) -> DatabaseSnapshot:
+    def catalogs(self, at: Lsn | None, style: TextStyle) -> CatalogTables:
         """The database's catalogs at an LSN, or where the log ends."""
-        from tailrace.pipeline.open_snapshot import open_snapshot  # noqa: PLC0415 - what reads SQL takes a while to load
+        if self.kept is None:
+            from tailrace.sql.kept_catalogs import KeptCatalogs  # noqa: PLC0415 - what reads SQL takes a while to load
 
-        segments = self.segments()
-        return open_snapshot(self.path, self.name, self.runner_for(segments.stop_lsn - segments.first_lsn), at=at)
+            self.kept = KeptCatalogs(self.path, self.runner_for)
+        return self.kept.tables(self.name, at, style)
 
     def tell_untracked(self, catalog: str) -> None:
         """Say, once in a session, that a catalog is not tracked, and taken to be empty."""

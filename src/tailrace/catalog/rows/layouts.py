@@ -3,6 +3,8 @@ asked for may be left out. `tracked_columns` are those that a history reads; SQL
 
 from __future__ import annotations
 
+from functools import cache
+
 from tailrace.dataclass import dataclass
 from tailrace.majors import Capability, Compared, supports
 from tailrace.wal.index import TRACKED_CATALOGS
@@ -155,6 +157,7 @@ def layouts_by_oid(major: int) -> dict[int, CatalogLayout]:
     return {oid: layouts[name] for oid, name in TRACKED_CATALOGS.items() if name in layouts}
 
 
+@cache
 def tracked_columns(major: int) -> dict[str, tuple[str, ...]]:
     """The catalogs whose rows a history has, and those of their columns that it reads."""
     layouts = layouts_of(major)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 from tailrace.dataclass import dataclass
 from tailrace.majors import FAILOVER_SLOTS, IN_ALL, Capability, Compared, supports
@@ -118,6 +119,7 @@ NEED_A_SERVER = frozenset(
 COMPARED = Compared(__name__, "catalog/pg_proc.dat, the functions whose names hold slot, origin or wal", upto=18)
 
 
+@cache
 def functions_of(major: int) -> dict[str, SqlFunction]:
     """What a server of this major has, by name."""
     COMPARED.check(major)

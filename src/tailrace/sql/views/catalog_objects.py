@@ -36,6 +36,7 @@ class CatalogObjects:
     def __init__(self, snapshot: CatalogSnapshot, style: TextStyle) -> None:
         self._snapshot, self._history, self._style = snapshot, snapshot.history, style
         self._names: dict[int, dict[tuple[int, int], str]] = {}
+        self._visible: dict[tuple[str, int], bool | None] = {}
 
     # -- names -------------------------------------------------------------------------------------------------------------------
 
@@ -97,6 +98,11 @@ class CatalogObjects:
 
     def _is_visible(self, catalog: str, prefix: str, oid: int) -> bool | None:
         """Whether the search path leads to it and to no other of its name before; None if there is none."""
+        if (catalog, oid) not in self._visible:
+            self._visible[catalog, oid] = self._finds_first(catalog, prefix, oid)
+        return self._visible[catalog, oid]
+
+    def _finds_first(self, catalog: str, prefix: str, oid: int) -> bool | None:
         table = self._history.table(catalog)
         rows = table.seen_where("oid", oid, self._snapshot.lsn, -1)
         if not len(rows):

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 
 from tailrace.catalog.rows.layouts import layouts_of, tracked_columns
 from tailrace.dataclass import dataclass
 from tailrace.errors import TailraceError
-from tailrace.model import PgType, Relation
+from tailrace.model import Relation
 from tailrace.replication.slot_wal import status_of
 from tailrace.replication.waiting import finish
 from tailrace.slots.slot import Slot, WalStatus
@@ -24,8 +23,7 @@ from tailrace.sql.query.engine_function import EngineFunction
 from tailrace.sql.query.system_functions import PREFIX, rows_type
 from tailrace.sql.source_database import SourceDatabase
 from tailrace.sql.sql_types import ARROW
-from tailrace.sql.views.catalog_objects import CatalogObjects
-from tailrace.sql.views.catalog_values import catalog_array, interval_text
+from tailrace.sql.views.catalog_values import interval_text
 from tailrace.sql.views.untracked_catalogs import UNREAD, built_in_rows, is_taken_for_empty, untracked_columns
 from tailrace.sql.views.view_columns import catalog_columns, function_columns, views_of
 from tailrace.types.times.calendar import UNIX_TO_POSTGRES_USECS
@@ -34,6 +32,8 @@ if TYPE_CHECKING:
     from tailrace.publications.database_snapshot import DatabaseSnapshot
     from tailrace.publications.describe import PublicationDescriber
     from tailrace.publications.publication import Publication
+    from tailrace.sql.views.catalog_objects import CatalogObjects
+    from tailrace.sql.views.catalog_tables import CatalogTables
     from tailrace.sql.views.publication_catalogs import PublicationCatalogs
 
 _OURS = ("", "pg_catalog")
@@ -78,7 +78,7 @@ class Relations:
         if name in special:
             return table_of(columns, list(special[name]()))
         if name in tracked_columns(self.database.major):
-            return self._catalog(name, columns)
+            return self._catalogs.table(name)
         if name == "pg_roles":
             return self._roles(columns)
         if is_taken_for_empty(name):
@@ -169,15 +169,17 @@ class Relations:
     # -- publications ----------------------------------------------------------------------------------------------------------------
 
     @cached_property
-    def here(self) -> DatabaseSnapshot:
-        snapshot = self.database.snapshot(self.parameters.as_of)
-        snapshot.catalogs.history.search_path = self.parameters.style.schemas
-        return snapshot
+    def _catalogs(self) -> CatalogTables:
+        return self.database.catalogs(self.parameters.as_of, self.parameters.style)
 
-    @cached_property
+    @property
+    def here(self) -> DatabaseSnapshot:
+        return self._catalogs.here
+
+    @property
     def objects(self) -> CatalogObjects:
         """What functions say of the catalogs' objects."""
-        return CatalogObjects(self.here.catalogs, self.parameters.style)
+        return self._catalogs.objects
 
     def publications(self) -> list[Publication]:
         """Those defined here before the source's own of the same name."""
@@ -186,7 +188,7 @@ class Relations:
             definitions = location.publications.read(self.here.system, self.here.database_oid, self.here.database)
             defined = definitions.current if self.parameters.as_of is None else definitions.at(self.here.lsn)
         names = {publication.name for publication in defined}
-        own = [publication for publication in self.here.of_source if publication.name not in names]
+        own = [publication for publication in self._catalogs.of_source if publication.name not in names]
         return sorted([*defined, *own], key=lambda publication: publication.name)
 
     @property
@@ -214,11 +216,14 @@ class Relations:
     def _publication_tables(self) -> Iterator[list[Any]]:
         return self._publication_catalogs.published_tables()
 
+    def _publication_tables_of(self, names: Sequence[str]) -> list[dict[str, Any]]:
+        return self._publication_catalogs.tables_of(names)
+
     def _published_relations(self) -> Iterator[list[Any]]:
-        return self._publication_catalogs.tables(self._stored("pg_publication_rel"))
+        return self._publication_catalogs.tables(self._catalogs.table("pg_publication_rel"))
 
     def _published_schemas(self) -> Iterator[list[Any]]:
-        return self._publication_catalogs.schemas(self._stored("pg_publication_namespace"))
+        return self._publication_catalogs.schemas(self._catalogs.table("pg_publication_namespace"))
 
     def name_of(self, reg_type: int, oid: int) -> str | None:
         """As `CatalogObjects.name_of`; the catalogs are not opened before a name is asked for."""
@@ -227,36 +232,16 @@ class Relations:
     def functions(self) -> dict[str, EngineFunction]:
         """What a query may call beside the engine's own."""
         columns = function_columns(self.database.major)["pg_get_publication_tables"]
-        tables = EngineFunction(self._publication_catalogs.tables_of, ("VARCHAR[]",), rows_type(columns))
+        tables = EngineFunction(self._publication_tables_of, ("VARCHAR[]",), rows_type(columns))
         return {**self.objects.functions, f"{PREFIX}pg_get_publication_tables": tables}
 
     # -- catalogs --------------------------------------------------------------------------------------------------------------------
 
     def _roles(self, columns: Columns) -> pa.Table:
         """Which parameters are set for a role nobody tracks, and passwords are not for clients."""
-        stored = self._stored("pg_authid")
+        stored = self._catalogs.table("pg_authid")
         shown = {"rolpassword": pa.array(["********"] * len(stored)), "rolconfig": pa.nulls(len(stored), ARROW["text[]"])}
         return pa.table({column: shown[column] if column in shown else stored[column] for column, _ in columns})
-
-    def _stored(self, name: str) -> pa.Table:
-        return self._catalog(name, catalog_columns(name, self.database.major))
-
-    def _catalog(self, name: str, columns: Columns) -> pa.Table:
-        """The rows that a transaction sees that begins there."""
-        history = self.here.catalogs.history
-        table = history.table_with(name, tuple(column for column, _ in columns))
-        rows = table.rows.seen(np.arange(len(table.rows)), int(self.here.lsn), -1)
-        key = ("attnum", "attrelid") if name == "pg_attribute" else (columns[0][0],)
-        rows = rows[
-            np.lexsort([table.of(column, rows) for column in key])
-        ]  # clients take columns in order where they ask for none
-        style = replace(self.parameters.style, names=self.objects.name_of)
-
-        def type_of(oid: int) -> PgType:
-            return history.type_at(oid, int(self.here.lsn))
-
-        arrays = [catalog_array(table.of(column, rows), kind, type_of, style) for column, kind in columns]
-        return pa.Table.from_arrays(arrays, names=[column for column, _ in columns])
 
 
 def _unix(time: int) -> int | None:

@@ -1,0 +1,116 @@
+"""The catalogs of a database where its log ends, as often as somebody asks: from one time to the next only what is new of the log is read, and where
+that is not about catalogs they stay as they are.
+
+In: a source and a database. Out: `DatabaseSnapshot`. A log that is not at hand any more from where reading it went on, or is another's by now, is
+read from its beginning again; that raises what there is to be raised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from tailrace.catalog.state.catalog_state import with_hint_bits
+from tailrace.dataclass import dataclass
+from tailrace.errors import CorruptWal, MissingHistory
+from tailrace.model import Lsn
+from tailrace.pipeline.catalogs import with_full_xids
+from tailrace.pipeline.following import FollowedLog, up_to_its_end
+from tailrace.pipeline.open_log import open_log
+from tailrace.pipeline.runner import Runner
+from tailrace.pipeline.windows import carry, history_at
+from tailrace.plan.carried import Carried
+from tailrace.publications.catalog_snapshot import CatalogSnapshot
+from tailrace.publications.database_snapshot import DatabaseSnapshot
+from tailrace.storage.segment_files import open_segments
+from tailrace.storage.segments import Segments
+from tailrace.storage.source import Source, wal_of
+from tailrace.wal.index import Index
+from tailrace.wal.log_fingerprint import difference, fingerprint_before
+
+
+@dataclass(slots=True)
+class FollowedSnapshot:
+    """`version` is another after each change of the catalogs. State: what is carried to the end of the log as it was at the last look. One thread
+    at a time asks."""
+
+    path: Path
+    database: str
+    version: int = 0
+    _carried: Carried | None = None
+    _log: FollowedLog | None = None
+
+    def look(self, runner_for: Callable[[int], Runner]) -> None:
+        """Read what is new; `runner_for` gives what so many bytes of WAL are worked on with. Raises what opening the log raises."""
+        if not self._follow(runner_for(0)):
+            self._carried = self._log = None
+            self._begin(self.runner(runner_for))
+            self._follow(runner_for(0))  # which gives back the copies of WAL that nobody reads any more
+
+    def runner(self, runner_for: Callable[[int], Runner]) -> Runner:
+        """What all of the log is worked on with."""
+        segments = open_segments(wal_of(self.path))
+        return runner_for(segments.stop_lsn - segments.first_lsn)
+
+    @property
+    def end(self) -> Lsn:
+        """Where the log ended at the last look."""
+        assert self._carried is not None
+        return self._carried.lsn
+
+    def snapshot(self, search_path: tuple[str, ...]) -> DatabaseSnapshot:
+        """As of the last look, with a history of its own."""
+        assert self._carried is not None
+        state = self._carried.state
+        catalogs = CatalogSnapshot(history_at(self._carried, search_path), int(self._carried.lsn))
+        return DatabaseSnapshot(state.system, state.database, self.database, catalogs)
+
+    def _begin(self, runner: Runner) -> None:
+        opened = open_log(self.path, self.database, runner=runner)
+        source, indexes = opened.source, list(opened.scanned())
+        opened.check_holds(indexes, None)
+        carried, _ = opened.begin(indexes)
+        # The state is of the end of the log, and has every page: what comes next needs no directory beside it.
+        fates = with_full_xids(source, indexes).fates
+        versions = with_hint_bits(carried.state.versions, fates, carried.state.status)
+        state = replace(
+            carried.state, versions=versions, status=None, multixacts=None, complete=True, timeline=source.segments.timeline
+        )
+        whole = [part for each in indexes if (part := up_to_its_end(each)) is not None]
+        self.version += 1
+        self._go_on(source, runner, replace(carried, state=state), whole)
+
+    def _follow(self, runner: Runner) -> bool:
+        """Whether what is new could be read."""
+        carried, log = self._carried, self._log
+        if carried is None or log is None:
+            return False
+        try:
+            parts = list(log.look(runner))
+            if parts:
+                self._go_on(log.source, runner, carried, [part for _, part in parts])
+        except (CorruptWal, MissingHistory):
+            return False
+        return not log.nothing_new.in_doubt and not log.source.segments.gaps
+
+    def _go_on(self, source: Source, runner: Runner, before: Carried, indexes: Sequence[Index]) -> None:
+        segments = source.segments
+        carried = carry(source, runner, before, indexes)
+        if carried.state.versions is not before.state.versions:
+            self.version += 1
+        read_from = max(segments.first_lsn, carried.restart_lsn // segments.segment_size * segments.segment_size)
+        fingerprint = fingerprint_before(segments.read, segments.identity, carried.lsn, Lsn(read_from))
+        self._carried = replace(carried, fingerprint=fingerprint)
+        if self._log is None:
+            self._log = FollowedLog.behind(carried, self.path, source)
+            self._log.check = self._check
+        self._log.needed_from = carried.restart_lsn
+
+    def _check(self, segments: Segments) -> None:
+        """Raise MissingHistory where the log is not the one that was read."""
+        assert self._carried is not None
+        state, fingerprint = self._carried.state, self._carried.fingerprint
+        is_other = (segments.system, segments.timeline) != (state.system, state.timeline)
+        if is_other or (fingerprint and difference(fingerprint, segments.read, segments.identity, segments.first_lsn)):
+            raise MissingHistory(f"the log before {self._carried.lsn} is another one by now", lsn=self._carried.lsn)
