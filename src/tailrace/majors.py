@@ -94,6 +94,7 @@ REPLICATION_SLOTS_READ = Capability(15)  # READ_REPLICATION_SLOT (repl_gram.y), 
 REPLICATION_SLOTS_ALTERED = Capability(17)  # ALTER_REPLICATION_SLOT and UPLOAD_MANIFEST (repl_gram.y)
 LONG_TIMELINES = Capability(16)  # IdentifySystem (walsender.c) gives its timeline as int8
 WAL_SENDERS_EXPLAINED = Capability(16)  # InitPostgres (postinit.c): permission denied to start WAL sender, and why in DETAIL
+CANCELS_EXPLAINED = Capability(16)  # pg_cancel_backend (signalfuncs.c): permission denied to cancel query, and why in DETAIL
 FAILOVER_SLOTS = Capability(17)  # pg_create_logical_replication_slot(…, failover) (catalog/pg_proc.dat)
 LIMITED_ORIGIN_NAMES = Capability(18)  # replorigin_create (origin.c) takes MAX_RONAME_LEN bytes at most
 RESERVED_ORIGINS = Capability(16)  # IsReservedOriginName (origin.c): "any" and "none" are values of the option origin
@@ -173,6 +174,7 @@ FREE_A_SLOT = {  # ReplicationSlotCreate (slot.c)
     17: 'Free one or increase "max_replication_slots".',
 }
 NO_TARGET_LSN_STATE = {14: "XX000", 18: "22023"}  # pg_replication_slot_advance (slotfuncs.c): invalid target WAL LSN
+PROCESS = {14: "server", 15: "backend"}  # pg_signal_backend (signalfuncs.c): PID … is not a PostgreSQL … process
 SIZE_UNITS = {  # pg_size_bytes (dbsize.c)
     14: '"bytes", "kB", "MB", "GB", "TB", and "PB"',
     16: '"bytes", "B", "kB", "MB", "GB", "TB", and "PB"',

@@ -81,11 +81,12 @@ _LONGEST = 3600.0
 """What waits for ever looks again after so many seconds."""
 
 
-def finish(steps: Steps[Result]) -> Result:
-    """Take all steps in this thread, and wait between them."""
-    waiter = Waiter()
+def finish(steps: Steps[Result], waiter: Waiter | None = None, check: Callable[[], None] = lambda: None) -> Result:
+    """Take all steps in this thread, and wait between them. Whoever wakes the `waiter` has `check` asked whether to go on, which raises if not."""
+    waiter = waiter or Waiter()
     while isinstance(taken := _step(steps), NothingNew):
         waiter.wait(taken)
+        check()
     return taken[0]
 
 

@@ -137,7 +137,8 @@ class Backend:
             if session.is_walsender:
                 raise UsageError("extended query protocol not supported in a replication connection", sqlstate="08P01")
             check_text(text)
-            await self._extended_queries(session).take(message)
+            with session.statement():
+                await self._extended_queries(session).take(message)
         except PeerError:
             raise
         except Exception as error:
@@ -227,10 +228,11 @@ class Backend:
             self._link.send(m.EmptyQueryResponse())
         sql = self._sql_commands(session)
         for statement, its_text in statements:
-            async with sql.result_of(statement, its_text) as result:
-                if result.columns is not None:
-                    self._link.send(describe(result.columns))
-                    await send_rows(self._link, rows_of(result), session.in_thread)
+            with session.statement():
+                async with sql.result_of(statement, its_text) as result:
+                    if result.columns is not None:
+                        self._link.send(describe(result.columns))
+                        await send_rows(session, rows_of(result))
             self._link.send(m.CommandComplete(result.tag))
 
     def _send(self, result: Result) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import field
 from functools import partial
 from typing import TypeVar
@@ -20,6 +20,7 @@ from tailrace.server.plugin_warnings import HEARS
 from tailrace.server.roles import Role
 from tailrace.server.session_parameters import SessionParameters
 from tailrace.server.walsender import WalSender
+from tailrace.sql.interrupt import Interrupt
 from tailrace.sql.source_database import SourceDatabase
 from tailrace.wire.error_fields import NOTICE, WARNING, notice_fields
 from tailrace.wire.messages import NoticeResponse
@@ -50,6 +51,7 @@ class ClientSession:
         self._sender: WalSender | None = None
         self._interrupted: asyncio.Event | None = None
         self.is_stopping = False
+        self.interrupt = Interrupt()
         HEARS.set(partial(self.notice, WARNING, sqlstate="01000"))
 
     async def in_thread(self, work: Callable[..., Result], *arguments: object) -> Result:
@@ -57,7 +59,7 @@ class ClientSession:
 
     def database(self) -> SourceDatabase:
         database = self.instance.database(self.client.database, self.client.pid, self.slots, self.warn, self.role.privileges)
-        database.notice = partial(self.notice, NOTICE)
+        database.notice, database.interrupt = partial(self.notice, NOTICE), self.interrupt
         return database
 
     def set_parameter(self, name: str, value: str | None) -> None:
@@ -101,6 +103,8 @@ class ClientSession:
             self._sender.cancel()
         elif self._interrupted is not None:
             self._interrupted.set()
+        else:
+            self.interrupt.ask(QueryCanceled())
 
     def stop(self) -> None:
         """The server ends."""
@@ -121,6 +125,22 @@ class ClientSession:
             if sender.timed_out:
                 self.instance.log.say(self.client.pid, "LOG", "terminating walsender process due to replication timeout")
 
+    @contextmanager
+    def statement(self) -> Iterator[None]:
+        """What runs in the block ends if its client cancels it, goes, or has waited for statement_timeout."""
+        timeout = self.parameters.statement_timeout
+        late = UsageError("canceling statement due to statement timeout", sqlstate="57014")
+        timer = self._loop.call_later(timeout, self.interrupt.ask, late) if timeout else None
+        gone = partial(self.interrupt.ask, UsageError("connection to client lost", sqlstate="08006"))
+        self.link.on_gone.add(gone)
+        try:
+            with self.interrupt.running():
+                yield
+        finally:
+            self.link.on_gone.discard(gone)
+            if timer is not None:
+                timer.cancel()
+
     @asynccontextmanager
     async def for_as_long_as_the_client_waits(self) -> AsyncIterator[None]:
         """The block, which may take as long as others like, is given up once its client has gone, or cancels. Raises QueryCanceled."""
@@ -133,7 +153,7 @@ class ClientSession:
 
         watcher = asyncio.create_task(watch())
         self._interrupted = interrupted
-        self.link.on_gone.add(interrupted)
+        self.link.on_gone.add(interrupted.set)
         try:
             yield
         except asyncio.CancelledError:
@@ -144,4 +164,4 @@ class ClientSession:
         finally:
             watcher.cancel()
             self._interrupted = None
-            self.link.on_gone.discard(interrupted)
+            self.link.on_gone.discard(interrupted.set)

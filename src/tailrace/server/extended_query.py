@@ -147,7 +147,7 @@ class ExtendedQueries:
             portal.running = running
             portal.rows = rows_of(portal.result, portal.formats) if portal.result.columns is not None else iter(())
         limit = max(0, message.limit)
-        batch = await send_rows(link, islice(portal.rows, limit or None), self._session.in_thread)
+        batch = await send_rows(self._session, islice(portal.rows, limit or None))
         portal.sent += batch
         if limit and batch == limit and portal.sent < portal.result.rows:
             link.send(m.PortalSuspended())

@@ -11,6 +11,7 @@ import asyncio
 import socket
 import ssl
 from array import array
+from collections.abc import Callable
 from contextlib import suppress
 from ipaddress import ip_address
 from typing import Any
@@ -37,7 +38,8 @@ class ClientLink:
         self._has_ended = False
         self._task: asyncio.Task[None] | None = None
         self.is_gone = False
-        self.on_gone: set[asyncio.Event] = set()
+        self.on_gone: set[Callable[[], None]] = set()
+        """What is called when the client goes."""
 
     @property
     def address(self) -> tuple[Address | None, int]:
@@ -128,8 +130,8 @@ class ClientLink:
 
     def _lose(self) -> None:
         self.is_gone = True
-        for event in self.on_gone:
-            event.set()
+        for tell in list(self.on_gone):
+            tell()
 
     # -- what it is sent -------------------------------------------------------------------------------------------------------
 

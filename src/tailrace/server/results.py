@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice, repeat
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.errors import UsageError
 from tailrace.model import PgType
+from tailrace.server.client_session import ClientSession
 from tailrace.server.client_text import text_of
-from tailrace.server.link import ClientLink
 from tailrace.server.session_parameters import SessionParameters
 from tailrace.sql.result import Result, TextColumn
 from tailrace.types import oids
@@ -76,11 +75,13 @@ def _rows(count: int, columns: Sequence[TextColumn], layouts: Sequence[int]) -> 
         yield from map(DataRow, zip(*cells, strict=True) if cells else repeat((), min(_FEW, count - begin)))
 
 
-async def send_rows(link: ClientLink, rows: Iterator[DataRow], in_thread: Callable[..., Awaitable[Any]]) -> int:
-    """Some at a time, so that other clients have their turn; how many there were. Raises UsageError (08006) once the client has gone: it has
-    not seen them all."""
-    sent = 0
-    while few := await in_thread(list, islice(rows, _FEW)):
+async def send_rows(session: ClientSession, rows: Iterator[DataRow]) -> int:
+    """Some at a time, so that other clients have their turn; how many there were. Raises UsageError (57014) for a statement that is to end, (08006)
+    once the client has gone: it has not seen them all."""
+    few: list[DataRow]
+    sent, link = 0, session.link
+    while few := await session.in_thread(list, islice(rows, _FEW)):
+        session.interrupt.check()
         link.send(*few)
         sent += len(few)
         await link.flush()

@@ -8,12 +8,15 @@ from collections.abc import Callable
 from typing import Any
 
 from tailrace.errors import UsageError
+from tailrace.majors import PROCESS, said_by
 from tailrace.server.client_session import ClientSession
 from tailrace.settings import parse_bool
+from tailrace.sql.functions.calls import NO_FUNCTION
 from tailrace.sql.grammar import ast, name_of
 from tailrace.sql.query.column_names import VALUE_FUNCTIONS
 from tailrace.sql.result import Result, TextColumn
 from tailrace.types import oids
+from tailrace.wire.error_fields import WARNING
 
 _Arguments = list[str | None]
 
@@ -40,7 +43,7 @@ def session_value(session: ClientSession, node: Any) -> tuple[str, str | list[st
     name, arguments = _called(node)
     if name == "current_schemas":
         return "name", ["pg_catalog"] * (arguments == ["true"]) + _schemas(session)
-    kind = _KINDS.get(_FUNCTIONS[name][0]) if name in _FUNCTIONS and name != "set_config" else None
+    kind = _KINDS.get(_FUNCTIONS[name][0]) if name in _FUNCTIONS and name not in _CHANGING else None
     return None if kind is None else (kind, _FUNCTIONS[name][1](session, arguments))
 
 
@@ -111,6 +114,22 @@ def _current_setting(session: ClientSession, arguments: _Arguments) -> str | Non
         raise
 
 
+def _cancel_backend(session: ClientSession, arguments: _Arguments) -> str | None:
+    """Whether there is such a client, whose command then ends (`pg_signal_backend` in `storage/ipc/signalfuncs.c`)."""
+    if len(arguments) != 1:
+        raise UsageError("function pg_cancel_backend is called with a process ID", hint=NO_FUNCTION, sqlstate="42883")
+    if arguments[0] is None:
+        return None
+    instance, pid = session.instance, arguments[0]
+    client = next((each for each in instance.clients if str(each.pid) == pid), None)
+    if client is None:
+        session.notice(WARNING, f"PID {pid} is not a PostgreSQL {said_by(instance.major, PROCESS)} process", sqlstate="01000")
+        return "f"
+    session.role.privileges.check_cancels(client.user, instance.major)
+    client.cancel()
+    return "t"
+
+
 def _user(session: ClientSession, arguments: _Arguments) -> str:
     return session.client.user
 
@@ -133,6 +152,7 @@ _FUNCTIONS: dict[str, tuple[int, Callable[[ClientSession, _Arguments], str | Non
     "set_config": (oids.TEXT, _set_config),
     "current_setting": (oids.TEXT, _current_setting),
     "pg_backend_pid": (oids.INT4, lambda session, _: str(session.client.pid)),
+    "pg_cancel_backend": (oids.BOOL, _cancel_backend),
     "pg_advisory_unlock_all": (oids.VOID, lambda session, _: ""),
     "pg_last_wal_receive_lsn": (oids.PG_LSN, lambda session, _: None),
     "pg_last_wal_replay_lsn": (oids.PG_LSN, lambda session, _: None),
@@ -146,4 +166,5 @@ _FUNCTIONS: dict[str, tuple[int, Callable[[ClientSession, _Arguments], str | Non
     "user": (oids.NAME, _user),
 }
 """What each gives, and how."""
+_CHANGING = ("set_config", "pg_cancel_backend")
 _KINDS = {oids.TEXT: "text", oids.NAME: "name", oids.INT4: "int4", oids.BOOL: "bool", oids.PG_LSN: "pg_lsn"}

@@ -1,7 +1,7 @@
 """Parameters of a client's session: those that change how values look (`sql.parameters`), and what else a server's client sets or asks for
 (`utils/misc/guc.c`, `guc_tables.c`).
 
-What has no meaning here is kept and shown, and nothing else is done (`kept_parameters`): timeouts of statements, planner settings.
+What has no meaning here is kept and shown, and nothing else is done (`kept_parameters`): timeouts of locks, planner settings.
 """
 
 from __future__ import annotations
@@ -93,6 +93,11 @@ class SessionParameters:
     def sender_timeout(self) -> float:
         """wal_sender_timeout in seconds; 0: none."""
         return read_integer("wal_sender_timeout", self.kept["wal_sender_timeout"], TIMEOUT) / 1000
+
+    @property
+    def statement_timeout(self) -> float:
+        """In seconds; 0: none."""
+        return read_integer("statement_timeout", self.kept["statement_timeout"], TIMEOUT) / 1000
 
     def show(self, name: str) -> tuple[str, str]:
         """The parameter's own spelling, and its value. Raises UsageError (42704)."""

@@ -23,6 +23,7 @@ from tailrace.sql.functions.settlement import Settlement, StatementSlots, settle
 from tailrace.sql.functions.signatures import functions_of
 from tailrace.sql.functions.statement_calls import StatementCalls, check_slots
 from tailrace.sql.grammar import ast, children, parsed
+from tailrace.sql.interrupt import Interrupt
 from tailrace.sql.kept_translations import KeptTranslations
 from tailrace.sql.parameters import AS_OF, Parameters
 from tailrace.sql.query.allowed import check_lists, refused, what_is
@@ -52,8 +53,8 @@ _IN_PARTS = "What is computed here stays here: leave the interface out of the st
 _NESTED = "The statement is nested too deeply: write it with fewer subqueries in each other, operators or UNIONs in a row."
 
 
-Engine = Callable[[str, Mapping[str, pa.Table], str, Mapping[str, EngineFunction]], pa.Table]
-"""Computes a query that `sql.translation` made over tables, in a time zone, with functions of ours."""
+Engine = Callable[[str, Mapping[str, pa.Table], str, Mapping[str, EngineFunction], Interrupt], pa.Table]
+"""Computes a query that `sql.translation` made over tables, in a time zone, with functions of ours, unless it is interrupted."""
 
 
 @dataclass
@@ -131,7 +132,7 @@ class PostgresSession:
             if f"_record{number}" in query.relations:
                 tables[f"_record{number}"] = self._records(call, outcome)
         functions = relations.functions() if PREFIX in query.sql else {}
-        table = self.engine(query.sql, tables, self.parameters.style.time_zone, functions)
+        table = self.engine(query.sql, tables, self.parameters.style.time_zone, functions, self.database.interrupt)
         style = replace(self.parameters.style, names=relations.name_of)
         columns = text_columns(table, query.columns, style, query.averages)
         settle([outcome.settles for outcome in outcomes], slots)

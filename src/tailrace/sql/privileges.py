@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
-from tailrace.majors import WAL_SENDERS_EXPLAINED, supports
+from tailrace.majors import CANCELS_EXPLAINED, WAL_SENDERS_EXPLAINED, supports
 from tailrace.replication.server_activity import ConnectedClient
 
 _HIDDEN = "<insufficient privilege>"
@@ -54,6 +54,19 @@ class Privileges:
         """Of those that change what all slots share: as on the server, nobody has them who is restricted."""
         if self.is_restricted:
             raise UsageError(f"permission denied for function {name}", sqlstate="42501")
+
+    def check_cancels(self, user: str, major: int) -> None:
+        """A role that is restricted ends the queries of its own name, and no others."""
+        if not self.is_restricted or user == self.name:
+            return
+        if supports(major, CANCELS_EXPLAINED):
+            raise UsageError(
+                "permission denied to cancel query", sqlstate="42501",
+                detail="Only roles with privileges of the role whose query is being canceled or with privileges of the "
+                '"pg_signal_backend" role may cancel this query.',
+            )  # fmt: skip
+        message = "must be a member of the role whose query is being canceled or member of pg_signal_backend"
+        raise UsageError(message, sqlstate="42501")
 
     def sees_slot(self, name: str, database: str) -> bool:
         return self._has_slot(name) and (self.databases is None or database in self.databases)

@@ -11,11 +11,12 @@ from collections.abc import Callable
 from dataclasses import field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
+from tailrace.pipeline.following import Steps
 from tailrace.pipeline.runner import Runner
 from tailrace.pipeline.scanning import scanned
 from tailrace.replication.acquired import Acquired
@@ -23,8 +24,9 @@ from tailrace.replication.origin_file import OriginFile
 from tailrace.replication.server_activity import ServerActivity, read_activity
 from tailrace.replication.session_slots import SessionSlots
 from tailrace.replication.slot_location import SlotLocation
-from tailrace.replication.waiting import finish
+from tailrace.replication.waiting import Waiter, finish
 from tailrace.slots.slot import Slot, check_name
+from tailrace.sql.interrupt import Interrupt
 from tailrace.sql.privileges import UNRESTRICTED, Privileges
 from tailrace.storage.directory import DataDirectory
 from tailrace.storage.segment_files import open_segments
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from tailrace.sql.views.catalog_tables import CatalogTables
 
 _PG_DATABASE, _NAME_BYTES = 1262, 64
+Result = TypeVar("Result")
 RunnerFor = Callable[[int], Runner]
 """What works on so many bytes of WAL."""
 
@@ -58,6 +61,7 @@ class SourceDatabase:
     privileges: Privileges = UNRESTRICTED
     notice: Callable[[str], None] = lambda text: None
     kept: KeptCatalogs | None = None
+    interrupt: Interrupt = field(default_factory=Interrupt)
     _told_untracked: set[str] = field(default_factory=set)
 
     @cached_property
@@ -124,7 +128,13 @@ class SourceDatabase:
     def acquired(self, slot: Slot) -> Acquired:
         """The slot, which may be one that this session has made for itself; to be released at the end of a `with` block."""
         runner = self.runner_for(slot.backlog(self.segments().stop_lsn))
-        return finish(self.temporary.acquire(slot, self.location, runner))
+        return self.finish(self.temporary.acquire(slot, self.location, runner))
+
+    def finish(self, steps: Steps[Result]) -> Result:
+        """Take all steps, and wait between them, unless somebody ends the statement."""
+        waiter = Waiter()
+        with self.interrupt.telling(waiter.wake):
+            return finish(steps, waiter, self.interrupt.check)
 
     @property
     def activity(self) -> ServerActivity:

@@ -37,7 +37,10 @@ def changes(call: FunctionCall, arguments: list[Any], slots: StatementSlots, par
             slots.database.privileges.check_publications(plugin.wants.publication_names)
             _check_form(call, plugin, slot)
             new = NewChanges(acquired, plugin, slots.database.warn, upto or None, most or 0)
-            rows = list(new)
+            rows = []
+            for lines in new:
+                slots.database.interrupt.check()
+                rows.append(lines)
     table = _table(call, rows, plugin)
     if not call.function.moves:
         return Outcome(table)

@@ -9,7 +9,6 @@ from tailrace.majors import NO_TARGET_LSN_STATE, SLOTS_MOVED_FROM_ANY_DATABASE, 
 from tailrace.model import Lsn
 from tailrace.replication import service
 from tailrace.replication.slot_plugin import no_hint_of_plugins
-from tailrace.replication.waiting import finish
 from tailrace.slots.create_command import CreateReplicationSlot
 from tailrace.slots.slot import check_failover, check_name
 from tailrace.sql.functions.calls import FunctionCall
@@ -35,7 +34,7 @@ def create(call: FunctionCall, arguments: list[Any], slots: StatementSlots) -> O
         temporary=temporary,
     )
     with no_hint_of_plugins():
-        new = finish(service.create(command, location, runner, database.warn))
+        new = database.finish(service.create(command, location, runner, database.warn))
     return Outcome(one_row(call.function, name, int(new.slot.confirmed_flush_lsn)), SlotMade(new))
 
 
@@ -82,5 +81,5 @@ def advance(call: FunctionCall, arguments: list[Any], slots: StatementSlots) -> 
         raise UsageError(f'replication slot "{name}" was not created in this database', sqlstate="55000")
     acquired = slots.acquire(name)
     acquired.check_ahead(Lsn(upto))
-    stands = finish(acquired.reach(Lsn(upto)))
+    stands = database.finish(acquired.reach(Lsn(upto)))
     return Outcome(one_row(call.function, name, int(stands)), SlotMoved(name, stands))

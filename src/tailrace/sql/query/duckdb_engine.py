@@ -15,6 +15,7 @@ import duckdb
 import pyarrow as pa
 
 from tailrace.errors import UsageError
+from tailrace.sql.interrupt import Interrupt
 from tailrace.sql.query.engine_function import EngineFunction
 from tailrace.sql.query.json_fields import FUNCTIONS
 from tailrace.types.quoting import quote_literal
@@ -108,14 +109,17 @@ class DuckDbEngine:
     def __init__(self) -> None:
         self._idle: deque[_Connection] = deque(maxlen=_KEPT)
 
-    def run(self, sql: str, tables: Mapping[str, pa.Table], time_zone: str, functions: Mapping[str, EngineFunction]) -> pa.Table:
-        """The result of a query over these tables, which may call these functions. Raises UsageError where it fails."""
+    def run(
+        self, sql: str, tables: Mapping[str, pa.Table], time_zone: str, functions: Mapping[str, EngineFunction], interrupt: Interrupt
+    ) -> pa.Table:  # fmt: skip
+        """The result of a query over these tables, which may call these functions. Raises UsageError where it fails, or is interrupted."""
         connection = self._taken(time_zone)
-        try:
-            result = connection.run(sql, tables, functions)
-        except duckdb.Error as error:
-            connection.duckdb.close()
-            raise _as_usage_error(error) from error
+        with interrupt.telling(connection.duckdb.interrupt):
+            try:
+                result = connection.run(sql, tables, functions)
+            except duckdb.Error as error:
+                connection.duckdb.close()
+                raise _as_usage_error(error) from error
         self._idle.append(connection)
         return result
 
