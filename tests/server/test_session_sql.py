@@ -92,6 +92,31 @@ def test_answers(major: int, tmp_path: Path) -> None:
                 assert _answer(here, text) == _answer(there, text), text
 
 
+def test_a_table_is_said_to_be_there_though_its_rows_are_not(tmp_path: Path) -> None:
+    with Server(18) as server:
+        server.say(*STORY)
+        with (
+            Served(server.data_dir, tmp_path / "state") as served,
+            served.connect() as here,
+            server.connect(autocommit=True) as there,
+        ):
+            for name in ("nonesuch", "shop.nonesuch", "a", "shop.items", "part", "shop.a", "items"):
+                with pytest.raises(psycopg.errors.UndefinedTable) as refused:
+                    here.execute(f"SELECT * FROM {name}".encode())
+                told = refused.value.diag
+                is_there = name in ("a", "shop.items", "part")
+                assert ("rows of its tables and views are not here" in (told.message_hint or "")) is is_there
+                if not is_there:
+                    with pytest.raises(psycopg.errors.UndefinedTable) as missing:
+                        there.execute(f"SELECT * FROM {name}".encode())
+                    assert told.message_hint == missing.value.diag.message_hint
+                assert (told.message_primary, told.statement_position) == (f'relation "{name}" does not exist', "15")
+            here.execute(b"SET search_path = shop")
+            with pytest.raises(psycopg.errors.UndefinedTable) as refused:
+                here.execute(b"SELECT * FROM items")
+            assert refused.value.diag.message_hint
+
+
 def test_what_is_not_known_is_refused_with_a_hint_for_a_client(tmp_path: Path) -> None:
     with Server(18) as server, Served(server.data_dir, tmp_path / "state") as served, served.connect() as client:
         for text in (

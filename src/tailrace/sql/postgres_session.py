@@ -157,7 +157,9 @@ class PostgresSession:
 
         major = self.database.major
         types = ExpressionTypes(major, self.parameters.style, constants_of(statement, text))
-        around = QuerySurroundings(relations.columns_of, relations.untracked, self.database.name, function_columns(major))
+        around = QuerySurroundings(
+            relations.columns_of, relations.untracked, self.database.name, function_columns(major), relations.hint_of
+        )
         query = translated(with_session_values(statement, value_of, major), calls, around, types)
         if not calls and not said:
             self.translations.keep(key, query)

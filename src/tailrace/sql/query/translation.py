@@ -62,13 +62,14 @@ class EngineQuery:
 
 @dataclass(frozen=True, slots=True)
 class QuerySurroundings:
-    """What a query is read in: columns of relations, those that a relation has on the server only, the database's name, and the columns of functions
-    that give records."""
+    """What a query is read in: columns of relations, those that a relation has on the server only, the database's name, the columns of functions
+    that give records, and what is to be said of a relation of this schema and name that is not read here."""
 
     columns_of: ColumnsOf
     unread: Callable[[str], frozenset[str]]
     database: str
     rows_of: Mapping[str, Columns]
+    hint_of: Callable[[str, str], str]
 
 
 def translated(statement: Any, calls: Sequence[FunctionCall], around: QuerySurroundings, types: ExpressionTypes) -> EngineQuery:
@@ -317,7 +318,8 @@ class _QueryTranslator:
         columns = None if item.catalogname else self.around.columns_of(item.schemaname or "", name)
         if columns is None:
             shown = f"{item.schemaname}.{name}" if item.schemaname else name
-            raise UsageError(f'relation "{shown}" does not exist', sqlstate="42P01").in_text(item.location + 1)
+            hint = self.around.hint_of(item.schemaname or "", name)
+            raise UsageError(f'relation "{shown}" does not exist', hint=hint, sqlstate="42P01").in_text(item.location + 1)
         scope.unread |= self.around.unread(name)
         table = f"_table_{name}"
         self.relations[table] = name

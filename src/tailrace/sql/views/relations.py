@@ -37,6 +37,10 @@ if TYPE_CHECKING:
     from tailrace.sql.views.publication_catalogs import PublicationCatalogs
 
 _OURS = ("", "pg_catalog")
+_ROWS_ARE_ELSEWHERE = (
+    "The database has it, but rows of its tables and views are not here, only catalogs, slots and functions: "
+    'pg_logical_slot_get_changes() gives changes of tables, and so does spark.read.format("tailrace").'
+)
 
 
 @dataclass
@@ -63,6 +67,16 @@ class Relations:
             return UNREAD.get(name, frozenset())
         known = {column for column, _ in catalog_columns(name, self.database.major)}
         return frozenset(layouts_of(self.database.major)[name].names) - known
+
+    def hint_of(self, schema: str, name: str) -> str:
+        """What is to be said of a relation whose rows are not here; empty if the database has none of this name."""
+        try:
+            here = self.here
+            schemas = [schema] if schema else here.catalogs.search_path
+            is_there = any(here.catalogs.history.relation_named(each, name, int(here.lsn)) for each in schemas)
+        except TailraceError:  # without catalogs, it is not there
+            return ""
+        return _ROWS_ARE_ELSEWHERE if is_there else ""
 
     def table(self, name: str) -> pa.Table:
         """The relation's rows."""
