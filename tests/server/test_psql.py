@@ -35,6 +35,14 @@ STORY = (
     "CREATE MATERIALIZED VIEW ma AS SELECT id FROM a",
     "CREATE PUBLICATION pall FOR ALL TABLES WITH (publish = 'insert')", "GRANT CONNECT ON DATABASE postgres TO \"Odd Role\"",
     "CREATE PUBLICATION pt FOR TABLE part, shop.items WITH (publish_via_partition_root)", "CREATE UNIQUE INDEX a_n ON a (n) INCLUDE (m)",
+    "CREATE TABLE opts (t text COMPRESSION pglz, u text, w int) WITH (fillfactor = 70, toast.autovacuum_enabled = false)",
+    "ALTER TABLE opts ALTER u SET STATISTICS 100, ALTER t SET STORAGE EXTERNAL, ALTER w SET STATISTICS 0",
+    "CREATE FUNCTION f1(a int, b text DEFAULT 'x', VARIADIC c int[] DEFAULT '{1}') RETURNS int LANGUAGE sql AS 'SELECT 1'",
+    "CREATE FUNCTION f2(OUT x int, INOUT \"Odd\" text DEFAULT upper('a'), at timestamptz DEFAULT now()) LANGUAGE sql AS 'SELECT 1, $1'",
+    "CREATE FUNCTION f3(numeric(10,2), mood, shop.items) RETURNS TABLE (a int, b mood[]) LANGUAGE sql AS 'SELECT 1, NULL::mood[]'",
+    "CREATE FUNCTION f4() RETURNS SETOF a LANGUAGE sql AS 'SELECT * FROM a'", "CREATE FUNCTION shop.f1(a int) RETURNS int LANGUAGE sql AS 'SELECT 1'",
+    "CREATE PROCEDURE pr(a int, INOUT b int DEFAULT 1 + 2) LANGUAGE plpgsql AS 'BEGIN END'",
+    "CREATE AGGREGATE add_up (int) (sfunc = int4pl, stype = int)",
 )  # fmt: skip
 SINCE_15 = (
     "CREATE PUBLICATION pa FOR TABLE a (id, v, n), shop.items WHERE (id < 5 AND p > 2)", "CREATE PUBLICATION psch FOR TABLES IN SCHEMA shop",
@@ -42,11 +50,13 @@ SINCE_15 = (
 )  # fmt: skip
 ALIKE = (
     r"\l", r"\dt", r"\d", r"\di", r"\dn", r"\dt shop.*", r"\dRp", r"\dRp+", r"\dRs", r"\du", r"\d a", r"\d part1", r"\d va", r"\d a_low",
-    r"\d nothing", r"\encoding",
+    r"\d nothing", r"\encoding", r"\df", r"\df lower", r"\df f*", r"\da", r"\dfp",
 )  # fmt: skip
 MORE = (
     r"\ds", r"\dv", r"\dm", r"\dt *.i*", r"\dRp+ pa", r"\d full_identity", r"\d shop.items", r"\d part3", r"\d parent", r"\d child", r"\d ma",
     r"\d unl", r"\d a_v", r"\d a_n", r"\d b_pkey", r"\d p*1",
+    r"\df *.*", r"\df percentile*", r"\dfa shop.*", r"\d+ opts", r"\d+ full_identity", r"\d+ parent", r"\d+ child", r"\d+ unl", r"\d+ a_low",
+    r"\d+ shop.items", r"\d+ f1",
 )  # fmt: skip
 """With the newest psql alone."""
 TOLD = re.compile(r"^NOTICE:  pg_\w+ is not tracked: no rows of it are known here\n|^HINT:  Perhaps you meant .*\n", re.MULTILINE)
@@ -96,7 +106,15 @@ def test_what_is_not_tracked_is_left_out_and_told(psql: str, sides: tuple[Server
     assert _said(psql, served, r"\d part").replace("(not shown)", "RANGE (k)") == _said(psql, server, r"\d part")
     sizes = [each.strip() for each in _said(psql, served, r"\dt+ parent").splitlines()[3].split("|")]
     assert (sizes[:3], sizes[-2:]) == (["public", "parent", "table"], ["", ""])
-    for command in (r"\d sq", r"\dx", r"\df"):
+    there, here = (set(_said(psql, side, r"\d+ a").splitlines()) for side in sides)
+    assert here <= there
+    assert {line.split()[0] for line in there - here} <= {"Not-null", '"a_id_not_null"', '"a_v_not_null"'}
+    for name in ("va", "ma"):
+        there, here = (_said(psql, side, rf"\d+ {name}") for side in sides)
+        assert here == re.sub(r"(?<=View definition:\n) .*;", "(not shown)", there, flags=re.DOTALL)
+    there, here = (_said(psql, side, r"\d+ part1") for side in sides)
+    assert here == re.sub("(?<=Partition constraint: ).*", "(not shown)", there)
+    for command in (r"\d sq", r"\dx", r"\df+ f1", r"\sf f1"):
         said = _said(psql, served, command)
         assert re.match(r"ERROR:  .* (is not tracked, so it cannot be read|is not supported) outside of the server\n", said), said
 

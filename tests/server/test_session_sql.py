@@ -56,6 +56,11 @@ QUERIES = (
     "SELECT ARRAY(SELECT relname FROM pg_class WHERE relname IN ('a', 'part') ORDER BY 1)", "SELECT coalesce(to_regclass('none'), 'a'::regclass)",
     "SELECT polname FROM pg_policy WHERE polroles = '{0}' OR 10 = ANY(polroles)",
     "SELECT relname FROM pg_class WHERE relname OPERATOR(pg_catalog.=) 'a'",
+    "SELECT proname, pg_get_function_arguments(oid), pg_get_function_identity_arguments(oid), pg_get_function_result(oid),"
+    " pg_function_is_visible(oid) FROM pg_proc WHERE proname IN ('generate_series', 'rank', 'mode', 'make_interval') ORDER BY 1, 2",
+    "SELECT reloptions, array_to_string(reloptions || array(SELECT 'x.' || x FROM unnest(reloptions) x), ', ') FROM pg_class WHERE relname = 'a'",
+    "SELECT attname, attstattarget, conkey[1] FROM pg_attribute LEFT JOIN pg_constraint ON conkey[1] = attnum AND conname = 'none'"
+    " WHERE attrelid = 'a'::regclass AND attnum > 0", "SELECT pg_get_viewdef('a'::regclass), pg_get_viewdef(0), pg_get_function_result(0)",
     "SELECT relname COLLATE pg_catalog.default FROM pg_class WHERE relname = 'a' ORDER BY 1", "SELECT 1 WHERE 'a'::regclass IN ('a'::regclass)",
     "SELECT DISTINCT t.schemaname, t.tablename FROM pg_catalog.pg_publication_tables t WHERE t.pubname IN ('pa', 'none') ORDER BY 1, 2",
 )  # fmt: skip

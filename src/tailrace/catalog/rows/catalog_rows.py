@@ -29,6 +29,9 @@ from tailrace.types.encodings.server_encodings import UTF8
 from tailrace.wal.index import TRACKED_CATALOGS
 
 NAMEDATALEN = 64
+NO_NUMBER = -(1 << 63)
+"""Stands for NULL in an integer column, of those that 0 would not do for."""
+_NULLABLE = frozenset({"attstattarget"})
 _EMPTY = np.zeros(0, np.int64)
 
 
@@ -252,6 +255,8 @@ def rows_of(
         }
     for name, values in found.items():
         i = places[name]
+        if name in _NULLABLE:
+            values = np.where(np.isin(attributes.of(i).form, (NULL, MISSING)), NO_NUMBER, values)  # noqa: PLW2901
         if layout.lengths[i] == NAMEDATALEN:
             names[name] = Names(values, codec or "utf-8")
         else:

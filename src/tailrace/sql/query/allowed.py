@@ -46,12 +46,15 @@ SYSTEM_FUNCTIONS = frozenset(
         "pg_get_replica_identity_index", "pg_get_partkeydef", "to_regclass", "to_regtype", "pg_get_expr", "pg_get_indexdef",
         "obj_description", "col_description", "shobj_description", "pg_table_size", "pg_relation_size", "pg_total_relation_size", "pg_indexes_size",
         "pg_database_size", "pg_tablespace_size", "pg_size_pretty", "pg_get_constraintdef", "pg_get_triggerdef", "pg_get_statisticsobjdef",
-        "pg_get_statisticsobjdef_columns", "array_length", "array_upper", "array_to_string",
+        "pg_get_statisticsobjdef_columns", "pg_function_is_visible", "pg_get_function_result", "pg_get_function_arguments",
+        "pg_get_function_identity_arguments", "pg_get_viewdef", "pg_get_partition_constraintdef", "pg_get_ruledef",
+        "array_length", "array_upper", "array_to_string",
     }
 )  # fmt: skip
 """Those that are answered from the catalogs (`query.system_functions`)."""
 SETS = {
     "pg_partition_ancestors": "regclass", "pg_partition_tree": "record", "pg_get_publication_tables": "record", "generate_series": "int4",
+    "unnest": "text",
 }  # fmt: skip
 """Functions that give rows, and what a row is."""
 CASTS = {

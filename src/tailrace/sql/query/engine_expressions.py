@@ -18,7 +18,7 @@ from tailrace.sql.query.engine_functions import average, cast, function_value
 from tailrace.sql.query.expression_types import SELECT, ExpressionTypes
 from tailrace.sql.query.json_fields import ARROWS, taken
 from tailrace.sql.query.like_and_regex import like, matched
-from tailrace.sql.query.lsn_expressions import LSN, arithmetic, as_lsn, text_of
+from tailrace.sql.query.lsn_expressions import LSN, arithmetic, as_lsn, called, text_of
 from tailrace.sql.query.scales import check_scales
 from tailrace.sql.query.system_functions import REG_KINDS, array_literal, element_of, reg_text, values_of, without_bounds
 
@@ -162,6 +162,8 @@ class EngineExpressions:
             node.lexpr = as_lsn(node.lexpr)
         if operator in ARROWS:
             return taken(operator, node.lexpr, node.rexpr, other)
+        if operator == "||" and "_" in (one[:1], other[:1]):
+            return called("list_concat", node.lexpr, node.rexpr)
         if operator == "||":
             node.lexpr, node.rexpr = _as_text(node.lexpr, one), _as_text(node.rexpr, other)
         elif operator in ("+", "-") and LSN in (one, other):

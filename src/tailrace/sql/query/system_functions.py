@@ -26,14 +26,15 @@ PREFIX = "_pg_"
 _DEFAULTS: dict[str, tuple[Any, ...]] = {
     "pg_get_userbyid": (), "pg_encoding_to_char": (), "format_type": (), "pg_table_is_visible": (), "pg_type_is_visible": (),
     "pg_relation_is_publishable": (), "pg_get_replica_identity_index": (), "pg_get_partkeydef": (), "to_regclass": (), "to_regtype": (),
-    "pg_get_expr": (False,), "pg_get_indexdef": (0, False),
+    "pg_function_is_visible": (), "pg_get_function_result": (), "pg_get_function_arguments": (), "pg_get_function_identity_arguments": (),
+    "pg_get_viewdef": (), "pg_get_partition_constraintdef": (), "pg_get_expr": (False,), "pg_get_indexdef": (0, False),
 }  # fmt: skip
 """What stands for the last arguments, where they are not given."""
 _NOT_KNOWN = frozenset(
     {
         "obj_description", "col_description", "shobj_description", "pg_table_size", "pg_relation_size", "pg_total_relation_size", "pg_indexes_size",
         "pg_database_size", "pg_tablespace_size", "pg_get_constraintdef", "pg_get_triggerdef", "pg_get_statisticsobjdef",
-        "pg_get_statisticsobjdef_columns",
+        "pg_get_statisticsobjdef_columns", "pg_get_ruledef",
     }
 )  # fmt: skip
 """Comments and sizes, which no log has, and definitions of objects that are not tracked: NULL."""
@@ -76,6 +77,8 @@ def system_value(node: Any, kinds: Sequence[str]) -> Any:
     if name in _ARRAYS:
         return _of_array(node, name, arguments, kinds[0])
     defaults = _DEFAULTS[name]
+    if name == "pg_get_viewdef":  # whether it is to be pretty makes no difference
+        arguments = arguments[:1]
     missing = len(defaults) - (len(arguments) - (2 if name == "pg_get_expr" else 1))
     return called(PREFIX + name, *arguments, *map(_constant, defaults[len(defaults) - missing :] if missing > 0 else ()))
 
@@ -93,7 +96,9 @@ def _of_array(node: Any, name: str, arguments: tuple[Any, ...], kind: str) -> An
 
 
 def element_of(array: Any, index: Any, kind: str) -> Any:
-    """A subscript."""
+    """A subscript. An array of a catalog's has one dimension, and begins at 1."""
+    if kind.startswith("_") and isinstance(array, ast.ColumnRef) and getattr(getattr(index, "val", None), "ival", 0) > 0:
+        return called("list_extract", array, index)
     if kind not in _VECTORS:
         raise refused("a subscript")
     return called(f"{PREFIX}vector_element", array, index)
@@ -149,11 +154,17 @@ def set_in_target(node: Any) -> Any:
     return node if is_set_call(node) else None
 
 
-def rows_as_list(node: Any, arguments: Sequence[Any]) -> Any:
-    """The rows of such a function, in a list; its arguments have been translated."""
+def rows_as_list(node: Any, kinds: Sequence[str], arguments: Sequence[Any]) -> Any:
+    """The rows of such a function, in a list; its arguments, which have these types, have been translated."""
     name = name_of(node)[1]
     if name == "generate_series":
+        if not 2 <= len(kinds) <= 3 or {*kinds} - {"int2", "int4"}:
+            raise refused("generate_series, but of integers,", node.location)
         return called(name, *arguments)
+    if name == "unnest":
+        if list(kinds) != ["_text"]:
+            raise refused("unnest, but of one array of texts,", node.location)
+        return arguments[0]
     if name == "pg_get_publication_tables" and not node.func_variadic:
         arguments = (called("list_value", *arguments),)
     if name.startswith("pg_partition_"):

@@ -240,11 +240,8 @@ class _QueryTranslator:
         return columns_named(self.around.rows_of[function.funcname[-1].sval] if kind == "record" else [(alias, kind)])
 
     def _list_of_rows(self, function: Any, scope: QueryScope, clause: str) -> Any:
-        if function.funcname[-1].sval == "generate_series":
-            types = [self.types.name(self._analysed(each, scope, clause).type) for each in function.args or ()]
-            if not 2 <= len(types) <= 3 or {*types} - {"int2", "int4"}:
-                raise refused("generate_series, but of integers,", function.location)
-        return rows_as_list(function, [self._engine(each, scope, clause) for each in function.args or ()])
+        kinds = [self.types.name(self._analysed(each, scope, clause).type) for each in function.args or ()]
+        return rows_as_list(function, kinds, [self._engine(each, scope, clause) for each in function.args or ()])
 
     def _ordered(self, node: Any, scope: QueryScope, columns: Sequence[ResultColumn]) -> None:
         for item in node.sortClause or ():

@@ -21,6 +21,7 @@ from tailrace.sql.grammar import parsed
 from tailrace.sql.psql.column_defaults import UNKNOWN
 from tailrace.sql.query.engine_function import EngineFunction
 from tailrace.sql.query.system_functions import PREFIX, rows_type
+from tailrace.sql.views.function_signatures import FunctionSignatures
 from tailrace.sql.views.index_definition import IndexDefinitions, partition_bound
 from tailrace.sql.views.view_columns import function_columns
 from tailrace.types import oids
@@ -167,6 +168,41 @@ class CatalogObjects:
         quoted = self._deparser(relation).quoted
         return f"{quoted(relation.schema)}.{quoted(relation.name)}"
 
+    @cached_property
+    def _signatures(self) -> FunctionSignatures:
+        nothing = Relation(0, "", "", "r", "p", "d", 0, ())
+
+        def deparsed(text: str) -> str:
+            try:
+                return deparse(read_node_tree(text), nothing, self._session)
+            except TailraceError:
+                return UNKNOWN
+
+        return FunctionSignatures(self._snapshot, lambda oid: self._format_type(oid, None), deparsed)
+
+    def _function_result(self, oid: int) -> str | None:
+        return self._signatures.result(oid)
+
+    def _function_arguments(self, oid: int) -> str | None:
+        return self._signatures.arguments(oid)
+
+    def _function_identity(self, oid: int) -> str | None:
+        return self._signatures.identity_arguments(oid)
+
+    def _function_is_visible(self, oid: int) -> bool | None:
+        if ("pg_proc", oid) not in self._visible:
+            self._visible["pg_proc", oid] = self._signatures.is_visible(oid)
+        return self._visible["pg_proc", oid]
+
+    def _view_definition(self, oid: int) -> str | None:
+        """pg_get_viewdef. pg_rewrite is not tracked."""
+        relation = self._relation(oid)
+        return UNKNOWN if relation is not None and relation.kind in "vm" else None
+
+    def _partition_constraint(self, oid: int) -> str | None:
+        """pg_get_partition_constraintdef: the bound as a condition, which is not put together here."""
+        return UNKNOWN if len(self._ancestors(oid)) > 1 else None
+
     def _partition_key(self, oid: int) -> str | None:
         """pg_partitioned_table is not tracked."""
         relation = self._relation(oid)
@@ -236,6 +272,12 @@ class CatalogObjects:
             "pg_relation_is_publishable": EngineFunction(self._is_publishable, (number,), flag),
             "pg_get_replica_identity_index": EngineFunction(self._identity_index, (number,), "UINTEGER"),
             "pg_get_partkeydef": EngineFunction(self._partition_key, (number,), text),
+            "pg_function_is_visible": EngineFunction(self._function_is_visible, (number,), flag),
+            "pg_get_function_result": EngineFunction(self._function_result, (number,), text),
+            "pg_get_function_arguments": EngineFunction(self._function_arguments, (number,), text),
+            "pg_get_function_identity_arguments": EngineFunction(self._function_identity, (number,), text),
+            "pg_get_viewdef": EngineFunction(self._view_definition, (number,), text),
+            "pg_get_partition_constraintdef": EngineFunction(self._partition_constraint, (number,), text),
             "pg_get_expr": EngineFunction(self._expression, (text, number, flag), text),
             "pg_get_indexdef": EngineFunction(self.index_definition, (number, number, flag), text),
             "pg_partition_ancestors": EngineFunction(self._ancestors, (number,), "UINTEGER[]"),

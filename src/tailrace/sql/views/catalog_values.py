@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tailrace.catalog.rows.catalog_rows import NO_NUMBER
 from tailrace.catalog.rows.column_values import float4s, int2_vector, oid_vector, signed32
 from tailrace.model import PgType
 from tailrace.sql.sql_types import ARROW, oid_of, read_array
@@ -31,14 +32,14 @@ def catalog_array(values: Any, kind: str, type_of: Callable[[int], PgType], styl
         return pa.array([_text(each) for each in values.tolist()], arrow)
     if kind in ("int2vector", "oidvector"):
         return pa.array([_vector(each, kind) for each in values.tolist()], arrow)
-    numbers = values.tolist()
+    numbers = [None if each == NO_NUMBER else each for each in values.tolist()]
     if kind == "char":
         return pa.array([chr(each) if each else "" for each in numbers], arrow)
     if kind == "bool":
         return pa.array([bool(each) for each in numbers], arrow)
     if kind == "float4":
         return pa.array(float4s(values), arrow)
-    return pa.array([signed32(each) for each in numbers] if kind == "int4" else numbers, arrow)
+    return pa.array([None if each is None else signed32(each) for each in numbers] if kind == "int4" else numbers, arrow)
 
 
 def interval_text(microseconds: int, style: TextStyle) -> str:

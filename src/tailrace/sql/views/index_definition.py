@@ -87,7 +87,7 @@ class IndexDefinitions:
         relation = self._snapshot.relation(table)
         assert relation is not None
         trees = indexes["indexprs"][row]
-        expressions = iter(() if trees is None else _items(trees.decode(self._codec)))
+        expressions = iter(() if trees is None else nodes_of(trees.decode(self._codec)))
         options, classes = int2_vector(indexes["indoption"][row]), oid_vector(indexes["indclass"][row])
         collations, keys = oid_vector(indexes["indcollation"][row]), int(indexes["indnkeyatts"][row])
         for place, number in enumerate(int2_vector(indexes["indkey"][row])):
@@ -130,7 +130,7 @@ def _option(raw: bytes) -> str:
     return f"{name}={value if re.fullmatch(r'[a-z_][a-z0-9_]*', value) else quote_literal(value)}"
 
 
-def _items(text: str) -> Iterator[str]:
+def nodes_of(text: str) -> Iterator[str]:
     """The nodes of a list of some, as text."""
     depth = start = 0
     for found in re.finditer(r"\\.|[{}]", text, re.DOTALL):
@@ -160,10 +160,10 @@ def partition_bound(text: str, constant: Callable[[Any], str]) -> str | None:
 
     def values(text: str) -> str:
         said = []
-        for each in _items(text):
+        for each in nodes_of(text):
             kind = _KIND.match(each)
             limit = _LIMITS.get(kind[1]) if kind else None
-            said.append(limit or constant(read_node_tree(next(_items(each[1:-1])) if kind else each)))
+            said.append(limit or constant(read_node_tree(next(nodes_of(each[1:-1])) if kind else each)))
         return ", ".join(said)
 
     if found["strategy"] == "h":

@@ -44,13 +44,15 @@ _EMPTY = {
         oid:oid:16- roleid:oid member:oid grantor:oid admin_option:bool inherit_option:bool:16- set_option:bool:16-""",
     "pg_db_role_setting": "setdatabase:oid setrole:oid setconfig:text[]",
     "pg_description": "objoid:oid classoid:oid objsubid:int4 description:text",
+    "pg_rewrite": """
+        oid:oid rulename:name ev_class:oid ev_type:char ev_enabled:char is_instead:bool ev_qual:pg_node_tree ev_action:pg_node_tree""",
     "pg_tablespace": "oid:oid spcname:name spcowner:oid spcacl:aclitem[] spcoptions:text[]",
 }  # fmt: skip
 _REFUSED = frozenset(
     {
         "pg_aggregate", "pg_amop", "pg_amproc", "pg_cast", "pg_conversion", "pg_default_acl", "pg_event_trigger", "pg_extension",
         "pg_foreign_data_wrapper", "pg_foreign_server", "pg_foreign_table", "pg_init_privs", "pg_language", "pg_largeobject",
-        "pg_largeobject_metadata", "pg_opclass", "pg_opfamily", "pg_parameter_acl", "pg_partitioned_table", "pg_rewrite", "pg_seclabel",
+        "pg_largeobject_metadata", "pg_opclass", "pg_opfamily", "pg_parameter_acl", "pg_partitioned_table", "pg_seclabel",
         "pg_sequence", "pg_shdepend", "pg_shdescription", "pg_shseclabel", "pg_statistic", "pg_statistic_ext_data",
         "pg_transform", "pg_ts_config_map", "pg_ts_parser", "pg_ts_template", "pg_user_mapping",
     }

@@ -65,10 +65,10 @@ _KINDS = {
          "colliculocale", "colllocale", "collicurules", "collversion"), "text",
     ),
     **dict.fromkeys(
-        ("atttypmod", "typtypmod", "collencoding", "encoding", "datconnlimit", "inhseqno", "typndims", "attndims", "attinhcount",
+        ("atttypmod", "typtypmod", "collencoding", "encoding", "datconnlimit", "inhseqno", "typndims", "attndims", "attinhcount", "attstattarget",
          "rolconnlimit"), "int4",
     ),
-    "rolvaliduntil": "timestamptz",
+    "rolvaliduntil": "timestamptz", "reloptions": "text[]",
 }  # fmt: skip
 _LETTERS = frozenset(
     {
@@ -82,8 +82,8 @@ _BY_LENGTH = {4: "oid", 2: "int2", _NAME_BYTES: "name"}
 _NOT_SHOWN = frozenset(
     {
         "relpages", "reltuples", "relallvisible", "relallfrozen", "relfrozenxid", "relminmxid", "datfrozenxid", "datminmxid",
-        "datlastsysoid", "attcacheoff", "attstattarget", "typsubscript", "typinput", "typoutput", "typreceive", "typsend", "typmodin", "typmodout",
-        "typanalyze", "prosupport", "attmissingval", "reloptions", "attoptions", "attfdwoptions", "prosrc", "rolpassword",
+        "datlastsysoid", "attcacheoff", "typsubscript", "typinput", "typoutput", "typreceive", "typsend", "typmodin", "typmodout",
+        "typanalyze", "prosupport", "attmissingval", "attoptions", "attfdwoptions", "prosrc", "rolpassword",
         "typdefaultbin", "typdefault", "typacl", "proallargtypes", "proargmodes", "proargnames", "proargdefaults", "protrftypes",
     }
 )  # fmt: skip
