@@ -26,6 +26,7 @@ _C_FLOAT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _UNITS: Mapping[str, Mapping[str, float]] = {
     "ms": {"d": 86_400_000, "h": 3_600_000, "min": 60_000, "s": 1000, "ms": 1, "us": 1 / 1000},
     "s": {"d": 86_400, "h": 3600, "min": 60, "s": 1, "ms": 1 / 1000, "us": 1 / 1_000_000},
+    "B": {"TB": 1 << 40, "GB": 1 << 30, "MB": 1 << 20, "kB": 1 << 10, "B": 1},
     "kB": {"TB": 1 << 30, "GB": 1 << 20, "MB": 1 << 10, "kB": 1, "B": 1 / 1024},
 }
 """For the unit that a parameter is kept in, how much of it the units are that its values may be written in; the largest comes first."""

@@ -97,6 +97,39 @@ def test_answers(major: int, tmp_path: Path) -> None:
                 assert _answer(here, text) == _answer(there, text), text
 
 
+FACTS = (
+    b"SELECT name, unit, category, short_desc, extra_desc, context, vartype, min_val, max_val, enumvals, pending_restart FROM pg_settings"
+    b" WHERE name NOT LIKE 'server_version%' ORDER BY 1"
+)
+CHANGED = (
+    "statement_timeout = '1.5s'", "lock_timeout = '2min'", "logical_decoding_work_mem = '2MB'", "application_name = 'x'", "search_path = shop",
+    "extra_float_digits = 3", "DateStyle = 'SQL, DMY'",
+)  # fmt: skip
+VALUES = b"SELECT name, setting, reset_val FROM pg_settings WHERE source = 'session' OR name IN ('block_size', 'geqo', 'search_path') ORDER BY 1"
+
+
+@pytest.mark.parametrize("major", MAJORS)
+def test_parameters_are_described_as_the_server_describes_them(major: int, tmp_path: Path) -> None:
+    with (
+        Server(major) as server,
+        Served(server.data_dir, tmp_path / "state") as served,
+        served.connect() as here,
+        server.connect(autocommit=True) as there,
+    ):
+        ours, theirs = here.execute(FACTS).fetchall(), {row[0]: row for row in there.execute(FACTS).fetchall()}
+        assert len(ours) > 45
+        assert ours == [theirs[row[0]] for row in ours]
+        said, shown = ({row[0]: row[2] for row in client.execute(b"SHOW ALL").fetchall()} for client in (here, there))
+        assert said == {name: shown[name] for name in said}
+        assert {row[0] for row in ours} == {name for name in said if not name.startswith("server_version")}
+        for client in (here, there):
+            for each in ("application_name = ''", *CHANGED):
+                client.execute(f"SET {each}".encode())
+        assert here.execute(VALUES).fetchall() == there.execute(VALUES).fetchall()
+        for text in ("SELECT * FROM pg_settings WHERE name = 'geqo'", "SET transaction_timeout = 5", "SHOW transaction_timeout"):
+            assert _answer(here, text) == _answer(there, text), text
+
+
 def test_a_table_is_said_to_be_there_though_its_rows_are_not(tmp_path: Path) -> None:
     with Server(18) as server:
         server.say(*STORY)

@@ -60,6 +60,7 @@ class ClientSession:
     def database(self) -> SourceDatabase:
         database = self.instance.database(self.client.database, self.client.pid, self.slots, self.warn, self.role.privileges)
         database.notice, database.interrupt = partial(self.notice, NOTICE), self.interrupt
+        database.settings_here = self.parameters.settings
         return database
 
     def set_parameter(self, name: str, value: str | None) -> None:

@@ -131,6 +131,6 @@ def show(name: str, parameters: SessionParameters) -> Result:
     """What SHOW gives, as SQL and as a replication command. Raises UsageError (42704)."""
     if name.lower() == "all":
         columns = [(each, oids.TEXT) for each in ("name", "setting", "description")]
-        return text_result(columns, [[key, value, ""] for key, value in parameters.all()], "SHOW")
+        return text_result(columns, parameters.all(), "SHOW")
     shown, setting = parameters.show(name)
     return text_result([(shown, oids.TEXT)], [[setting]], "SHOW")

@@ -19,7 +19,8 @@ from tailrace.majors import (
     supports,
 )
 from tailrace.server.kept_parameters import KEPT, OF_TRANSACTION, TIMEOUT
-from tailrace.settings import read_integer
+from tailrace.server.parameter_facts import ParameterFacts, parameter_facts
+from tailrace.settings import Integer, read_integer
 from tailrace.sql.parameters import Parameters
 from tailrace.types.style import spelled_encoding
 from tailrace.wire.messages import ParameterStatus
@@ -30,19 +31,27 @@ _SHOWN_ONLY = (
     "max_connections", "block_size", "wal_block_size", "max_identifier_length", "max_index_keys", "scram_iterations", "ssl", "port",
     "synchronous_standby_names",
 )  # fmt: skip
+_NOT_SHOWN = ("is_superuser", "session_authorization")
+"""GUC_NO_SHOW_ALL."""
 _REPORTED = (
     "in_hot_standby", "integer_datetimes", "TimeZone", "IntervalStyle", "is_superuser", "application_name",
     "default_transaction_read_only", "DateStyle", "standard_conforming_strings", "session_authorization", "client_encoding",
     "server_version", "server_encoding",
 )  # fmt: skip
 """GUC_REPORT, of which clients are told at once and whenever it changes."""
+_OF_TEXT = (
+    "DateStyle", "TimeZone", "IntervalStyle", "bytea_output", "extra_float_digits", "search_path", "client_encoding",
+    "logical_decoding_work_mem",
+)  # fmt: skip
+KNOWN = frozenset({*KEPT, *_SHOWN_ONLY, *_OF_TEXT})
+"""All that there are in one major or another."""
 _REPORTED_SINCE = {"scram_iterations": SCRAM_ITERATIONS, "search_path": SEARCH_PATH_REPORTED}
 
 
 @dataclass(slots=True)
 class SessionParameters:
-    """`of_text` are those of `sql.parameters`, `kept` those that mean nothing here; `fixed` are the server's own. State: what they are, what they
-    were when the session had started, to which RESET goes back (`reset_val`), and what the client has been told."""
+    """`of_text` are those of `sql.parameters`, `kept` those that mean nothing here; `fixed` are the server's own. Those that its major has not are left
+    out. State: what they are, what they were when the session had started, to which RESET goes back (`reset_val`), and what the client has been told."""
 
     fixed: Mapping[str, str]
     major: int
@@ -53,6 +62,9 @@ class SessionParameters:
     _told: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        known = parameter_facts(self.major)
+        self.kept = {name: value for name, value in self.kept.items() if name in known}
+        self.fixed = {name: value for name, value in self.fixed.items() if name in known or name in _NOT_SHOWN}
         self.started()
 
     def started(self) -> None:
@@ -64,11 +76,11 @@ class SessionParameters:
         key = name.lower()
         if key == "session_authorization" and value is None:
             return
-        if key in _SHOWN_ONLY:
+        if key in _SHOWN_ONLY and (key in _NOT_SHOWN or key in parameter_facts(self.major)):
             raise UsageError(f'parameter "{key}" cannot be changed', sqlstate="55P02")
         if key == "client_encoding" and value is not None:
             _check_encoding(value)
-        if key in KEPT:
+        if key in self.kept:
             self.kept = {**self.kept, key: self._of_start(key) if value is None else self._read(name, value)}
         elif value is None:
             self.of_text = self.of_text.reset(name, self._of_text_at_start)
@@ -108,19 +120,25 @@ class SessionParameters:
             return key, self.kept[key]
         return self.of_text.shown(name)
 
-    def all(self) -> list[tuple[str, str]]:
-        """What SHOW ALL shows: all that there is here."""
-        names = [
-            *self.fixed,
-            *self.kept,
-            "DateStyle",
-            "TimeZone",
-            "IntervalStyle",
-            "bytea_output",
-            "extra_float_digits",
-            "search_path",
-        ]
-        return sorted((self.show(name) for name in names), key=lambda pair: pair[0].lower())
+    def all(self) -> list[tuple[str, str, str]]:
+        """What SHOW ALL shows: all that there is here, with descriptions."""
+        return [(*self.show(each.name), each.short_desc) for each in self._shown()]
+
+    def settings(self) -> list[dict[str, object]]:
+        """The rows of pg_settings."""
+        beginning = SessionParameters(self.fixed, self.major, self._of_text_at_start, self._kept_at_start)
+        found = []
+        for each in self._shown():
+            value, reset = (_in_base_unit(each, held.show(each.name)[1]) for held in (self, beginning))
+            source = "session" if value != reset else "default" if value == each.boot_val else "command line"
+            found.append({**each.values, "setting": value, "reset_val": reset, "source": source, "pending_restart": False})
+        return found
+
+    def _shown(self) -> list[ParameterFacts]:
+        """In the order of their names. Those that SHOW ALL shows pg_settings has, too."""
+        facts = parameter_facts(self.major)
+        names = sorted([*self.fixed, *self.kept, *(name.lower() for name in _OF_TEXT)])
+        return [facts[name] for name in names if name not in _NOT_SHOWN]
 
     def news(self) -> list[ParameterStatus]:
         """What the client has not been told of, or was told otherwise."""
@@ -129,6 +147,11 @@ class SessionParameters:
         news = [ParameterStatus(name, value) for name, value in now.items() if self._told.get(name) != value]
         self._told = now
         return news
+
+
+def _in_base_unit(each: ParameterFacts, shown: str) -> str:
+    """A number as pg_settings has it, of what SHOW prints."""
+    return shown if each.unit is None else str(read_integer(each.name, shown, Integer(-1, unit=each.unit)))
 
 
 def _check_encoding(value: str) -> None:

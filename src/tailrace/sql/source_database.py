@@ -48,7 +48,7 @@ RunnerFor = Callable[[int], Runner]
 class SourceDatabase:
     """`name` is the database's, `path` the source, `state` the state location. `temporary` are the slots that end with the session, which others
     know by its number, `pid`. `activity_here` tells who is connected, where this is the server. `kept` are the catalogs, of this
-    session alone if nobody gives others."""
+    session alone if nobody gives others. `settings_here` has the rows of pg_settings, where this is the server."""
 
     path: Path
     name: str
@@ -62,6 +62,7 @@ class SourceDatabase:
     notice: Callable[[str], None] = lambda text: None
     kept: KeptCatalogs | None = None
     interrupt: Interrupt = field(default_factory=Interrupt)
+    settings_here: Callable[[], list[dict[str, object]]] | None = None
     _told_untracked: set[str] = field(default_factory=set)
 
     @cached_property

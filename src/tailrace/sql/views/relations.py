@@ -25,7 +25,7 @@ from tailrace.sql.source_database import SourceDatabase
 from tailrace.sql.sql_types import ARROW
 from tailrace.sql.views.catalog_values import interval_text
 from tailrace.sql.views.untracked_catalogs import UNREAD, built_in_rows, is_taken_for_empty, untracked_columns
-from tailrace.sql.views.view_columns import catalog_columns, function_columns, views_of
+from tailrace.sql.views.view_columns import SETTINGS_COLUMNS, catalog_columns, function_columns, views_of
 from tailrace.types.times.calendar import UNIX_TO_POSTGRES_USECS
 
 if TYPE_CHECKING:
@@ -52,8 +52,10 @@ class Relations:
 
     def columns_of(self, schema: str, name: str) -> Columns | None:
         """None for what is not there; raises UsageError (0A000) for catalogs that are not tracked."""
-        if schema not in _OURS:
+        if schema not in _OURS or (name == "pg_settings" and self.database.settings_here is None):
             return None
+        if name == "pg_settings":
+            return SETTINGS_COLUMNS
         found = views_of(self.database.major).get(name)
         if found is not None:
             return found
@@ -89,6 +91,8 @@ class Relations:
             "pg_publication": self._publications, "pg_publication_tables": self._publication_tables,
             "pg_publication_rel": self._published_relations, "pg_publication_namespace": self._published_schemas,
         }  # fmt: skip
+        if name == "pg_settings" and self.database.settings_here is not None:
+            return table_of(columns, [[row.get(column) for column, _ in columns] for row in self.database.settings_here()])
         if name in special:
             return table_of(columns, list(special[name]()))
         if name in tracked_columns(self.database.major):

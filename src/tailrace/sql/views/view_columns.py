@@ -44,6 +44,13 @@ _BY_MAJOR = COMPARED.made(lambda major: {name: columns_in(text, major) for name,
 _FUNCTIONS_BY_MAJOR = COMPARED.made(lambda major: {name: columns_in(text, major) for name, text in _FUNCTIONS.items()})
 
 
+SETTINGS_COLUMNS = columns_in(
+    "name:text setting:text unit:text category:text short_desc:text extra_desc:text context:text vartype:text source:text min_val:text max_val:text"
+    " enumvals:text[] boot_val:text reset_val:text sourcefile:text sourceline:int4 pending_restart:bool", 18,
+)  # fmt: skip
+"""Of pg_settings, which only a server has."""
+
+
 def views_of(major: int) -> dict[str, Columns]:
     """By the name of the view, without its schema, which is pg_catalog."""
     return _BY_MAJOR[major]
