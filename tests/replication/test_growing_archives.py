@@ -93,7 +93,8 @@ def test_a_segment_that_is_being_copied_is_waited_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "compressed", [pytest.param(False, id="plain", marks=pytest.mark.soak), pytest.param(True, id="gzip", marks=pytest.mark.marathon)]
+    "compressed",
+    [pytest.param(False, id="plain", marks=pytest.mark.soak), pytest.param(True, id="gzip", marks=pytest.mark.marathon)],
 )
 def test_receive_waits_for_a_copy_that_stalls(compressed: bool, tailrace: Run, tmp_path: Path) -> None:
     """For longer than what looks like damage must stay so, at its start and while it follows; it says so once. Without following it is an error."""

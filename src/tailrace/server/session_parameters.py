@@ -50,8 +50,9 @@ _REPORTED_SINCE = {"scram_iterations": SCRAM_ITERATIONS, "search_path": SEARCH_P
 
 @dataclass(slots=True)
 class SessionParameters:
-    """`of_text` are those of `sql.parameters`, `kept` those that mean nothing here; `fixed` are the server's own. Those that its major has not are left
-    out. State: what they are, what they were when the session had started, to which RESET goes back (`reset_val`), and what the client has been told."""
+    """`of_text` are those of `sql.parameters`, `kept` those that mean nothing here; `fixed` are the server's own. Those that its major has not are
+    left out. State: what they are, what they were when the session had started, to which RESET goes back (`reset_val`), and what the client has
+    been told."""
 
     fixed: Mapping[str, str]
     major: int
