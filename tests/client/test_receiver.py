@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 import threading
 from collections.abc import Iterator
@@ -11,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from support.servers import Server
+from support.standbys import caught_up, standby_of
 from support.waiting import until
 from tailrace.client.receiver import Receiver, received_upto
 from tailrace.errors import CorruptWal, MissingHistory, TailraceError, UsageError
@@ -58,7 +61,7 @@ def _check_equal(archive: Path, server: Server, end: Lsn) -> int:
     for path in sorted(archive.glob("0*[0-9A-F]")):
         assert path.read_bytes() == (server.wal_dir / path.name).read_bytes(), path.name
         whole += 1
-    for path in archive.glob("*.partial"):
+    for path in sorted(archive.glob("*.partial"))[-1:]:  # before it lie those in which older timelines ended
         theirs = server.wal_dir / path.name.removesuffix(".partial")
         size = end % path.stat().st_size
         assert path.read_bytes()[:size] == theirs.read_bytes()[:size], path.name
@@ -152,6 +155,52 @@ def test_a_server_that_was_put_back(tmp_path: Path) -> None:
             with pytest.raises(CorruptWal, match="has other bytes at"):
                 Receiver(again.dsn(), tmp_path / "a").run()
             assert {path.name: path.read_bytes() for path in (tmp_path / "a").iterdir()} == before
+
+
+def test_a_promotion_is_followed(tmp_path: Path) -> None:
+    """Of a standby that is received from: what it wrote before and after, each on its timeline."""
+    said: list[str] = []
+    with Server(18, KEEPS) as primary:
+        primary.say("CREATE TABLE t (id int, v text)")
+        with standby_of(primary, tmp_path) as standby:
+            caught_up(standby, primary)
+            with _receiving(standby, tmp_path / "a", tell=said.append) as receiver:
+                primary.say(FILL)
+                caught_up(standby, primary)
+                until(lambda: receiver.archive is not None and receiver.archive.flushed >= Lsn.parse(primary.flush_lsn()))
+                primary.crash()
+                standby.sql("SELECT pg_promote()")
+                standby.say(FILL)
+                end = _has(receiver, standby)
+                assert receiver.archive is not None
+                assert receiver.archive.timeline == 2
+            assert any("switched to timeline 2" in line for line in said)
+            assert (tmp_path / "a/00000002.history").read_bytes() == (standby.wal_dir / "00000002.history").read_bytes()
+            _check_equal(tmp_path / "a", standby, end)
+            standby.say(FILL)
+            end = Lsn.parse(standby.flush_lsn())
+            assert Receiver(standby.dsn(), tmp_path / "a", upto=end, retries=False).run() >= end
+
+
+def test_a_full_disk_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What could not be written is received again, and not a byte is damaged."""
+    said: list[str] = []
+    write, fails = os.pwrite, [True]
+
+    def pwrite(file: int, data: bytes, offset: int) -> int:
+        if fails[0] and offset > 300_000:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(file, data, offset)
+
+    with Server(18, KEEPS) as server:
+        server.say("CREATE TABLE t (id int, v text)")
+        monkeypatch.setattr(os, "pwrite", pwrite)
+        with _receiving(server, tmp_path / "a", tell=said.append) as receiver:
+            server.say(FILL)
+            until(lambda: any("No space left on device" in line for line in said))
+            fails[0] = False
+            end = _has(receiver, server)
+        _check_equal(tmp_path / "a", server, end)
 
 
 def test_another_cluster(tmp_path: Path) -> None:

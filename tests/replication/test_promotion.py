@@ -13,7 +13,7 @@ from support.archives import create_on_archive, ours_upto, receiving, switch_unt
 from support.decoding import check_equal
 from support.servers import Server
 from support.slots import ours, theirs
-from support.waiting import until
+from support.standbys import caught_up, standby_of
 from support.watching import opened_places
 from tailrace.cli.verbs.slot import create
 from tailrace.errors import UsageError
@@ -34,11 +34,11 @@ def test_an_archive(major: int, stays: bool, tmp_path: Path) -> None:
         with receiving(primary, archive):
             create_on_archive(primary, archive, tmp_path / "state")
         location = SlotLocation.open(tmp_path / "state")
-        with _standby_of(primary, tmp_path) as standby, consuming_or_not(location, stays) as take:
+        with standby_of(primary, tmp_path) as standby, consuming_or_not(location, stays) as take:
             with receiving(primary, archive):
                 primary.say("INSERT INTO t VALUES (1, 'on the old timeline')")
                 taken = take(primary.flush_lsn())
-                _caught_up(standby, primary)
+                caught_up(standby, primary)
             primary.crash()
             standby.sql("SELECT pg_promote()")
             standby.say(
@@ -63,14 +63,14 @@ def test_a_running_standby(major: int, tmp_path: Path) -> None:
     """Its own data directory is the source, before and after."""
     with Server(major) as primary:
         primary.say("CREATE TABLE t (id int, v text)")
-        with _standby_of(primary, tmp_path) as standby:
-            _caught_up(standby, primary)
+        with standby_of(primary, tmp_path) as standby:
+            caught_up(standby, primary)
             create("mine", standby.data_dir, standby.dbname, tmp_path / "state")
             location = SlotLocation.open(tmp_path / "state")
             with acquired(location, "mine", LocalRunner(1)) as consumer:
                 primary.say("INSERT INTO t VALUES (1, 'on the old timeline')")
                 end = primary.flush_lsn()
-                _caught_up(standby, primary)
+                caught_up(standby, primary)
                 taken = ours_upto(consumer, end)
                 primary.crash()
                 standby.sql("SELECT pg_promote()")
@@ -94,8 +94,8 @@ def test_what_the_standby_never_had_is_refused(stays: bool, tmp_path: Path) -> N
         with receiving(primary, archive):
             create_on_archive(primary, archive, tmp_path / "state")
         location = SlotLocation.open(tmp_path / "state")
-        with _standby_of(primary, tmp_path) as standby, consuming_or_not(location, stays) as take:
-            _caught_up(standby, primary)
+        with standby_of(primary, tmp_path) as standby, consuming_or_not(location, stays) as take:
+            caught_up(standby, primary)
             standby.stop()
             with receiving(primary, archive):
                 primary.say("INSERT INTO t VALUES (1, 'never replicated')")
@@ -125,18 +125,3 @@ def consuming_or_not(location: SlotLocation, stays: bool) -> Iterator[Callable[[
         return
     with acquired(location, "mine", LocalRunner(1)) as consumer:
         yield lambda upto: ours_upto(consumer, upto)
-
-
-def _standby_of(primary: Server, directory: Path) -> Server:
-    """The primary is stopped to be copied, and goes on. What it writes is streamed to the standby."""
-    primary.stop()
-    copied = primary.copy_to(directory / "standby")
-    (copied / "standby.signal").touch()
-    primary.start()
-    settings = {"primary_conninfo": primary.dsn(), "hot_standby": "on", "wal_retrieve_retry_interval": "100ms"}
-    return Server(primary.major, settings, dbname=primary.dbname, data=copied)
-
-
-def _caught_up(standby: Server, primary: Server) -> None:
-    end = primary.flush_lsn()
-    until(lambda: bool(standby.value("SELECT pg_last_wal_replay_lsn() >= %s", [end])))

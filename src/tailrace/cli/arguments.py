@@ -6,7 +6,9 @@ It imports nothing that takes time to load, so that a wrong word is refused at o
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 
+from tailrace.client.dsn import is_dsn
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.plugins.parameters import with_parameters
@@ -55,3 +57,8 @@ def parse_parameters(texts: list[str] | None) -> dict[str, str]:
 def _pair(text: str) -> tuple[str, str | None]:
     name, equals, value = text.partition("=")
     return name, value if equals else None
+
+
+def source_of(source: str | Path) -> str:
+    """A SOURCE as a slot keeps it: a directory's whole path, or the connection string that it is."""
+    return str(source) if is_dsn(str(source)) else str(Path(source).absolute())

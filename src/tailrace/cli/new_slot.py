@@ -7,6 +7,7 @@ there.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -16,8 +17,13 @@ from tailrace.cli.choice import On
 from tailrace.cli.engine import runner_for
 from tailrace.cli.progress import Progress, counted, warn
 from tailrace.cli.slot_rows import write_slot
+from tailrace.client.catalog_files import ServerFiles
+from tailrace.client.dsn import is_dsn
+from tailrace.errors import UsageError
 from tailrace.model import PG_EPOCH, Lsn
+from tailrace.pipeline.capture_live import capture_live
 from tailrace.replication import service
+from tailrace.replication.received_log import ReceivedLog, server_identity
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.replication.waiting import finish
 from tailrace.slots.create_command import CreateReplicationSlot, PastMoment
@@ -47,6 +53,8 @@ def new_slot(
 ) -> tuple[SlotLocation, service.NewSlot]:
     """Where it can begin may have to be waited for. A location is made only for a slot that can be created."""
     check_name(command.name)
+    if is_dsn(command.source):
+        return _new_slot_of_server(command, state, on, window)
     segments = Source.open(command.source).segments
     location = None if _is_nothing(state) else open_or_make(state, segments.system)
     with counted("records") as progress:
@@ -56,6 +64,29 @@ def new_slot(
             location = open_or_make(state, segments.system, progress)
     _warn_of_recycling(Path(command.source))
     return location, new
+
+
+def _new_slot_of_server(
+    command: CreateReplicationSlot, state: Path, on: On, window: WindowSize | None
+) -> tuple[SlotLocation, service.NewSlot]:
+    """The same on the log of a server that is reached by a connection: from now on that is received into the state location."""
+    dsn = command.source
+    if command.catalog is not None or command.moment is not None:
+        raise UsageError(
+            "a slot on a server that is connected to begins now",
+            hint="--catalog and --at are for logs in files: receive the log (tailrace wal receive), and create the slot on that directory.",
+            sqlstate="0A000",
+        )
+    with ServerFiles.connected(dsn, command.database) as files:
+        files.control()
+    with counted("records") as progress:
+        location = open_or_make(state, server_identity(dsn).system, progress)
+        log = ReceivedLog.made(location.path, dsn)
+        runner = runner_for(on, 0, progress.tell)
+        catalogs = capture_live(dsn, command.database, log.directory, runner, progress.tell)
+        with log.kept_up(progress.tell):
+            here = replace(command, source=str(log.directory), catalog=catalogs)
+            return location, finish(service.create(here, location, runner, warn, window))
 
 
 def captured(catalog: Path | None) -> CatalogState | None:

@@ -21,6 +21,7 @@ from tailrace.plugins.printing import as_json_rows, as_lines, as_psql
 from tailrace.replication.acquired import Acquired
 from tailrace.replication.get_changes import NewChanges
 from tailrace.replication.output_file import output_to
+from tailrace.replication.received_log import ReceivedLog
 from tailrace.replication.receiving import Outage, receive_into
 from tailrace.replication.service import acquire
 from tailrace.replication.slot_location import SlotLocation
@@ -70,6 +71,7 @@ def print_new(name: str, state: Path, asked: Asked, *, confirms: bool) -> None:
     """Print what is new in the slot."""
     location = SlotLocation.open(state, warn=warn)
     printed = as_json_rows if asked.as_json else as_psql
+    _catch_up(location, name)
     with counted("rows") as progress, _acquired(location, name, asked.engine, progress.tell) as slot:
         plugin = plugin_of(slot, asked.options, asked.parameters)
         with shut_down(plugin):
@@ -91,12 +93,38 @@ def receive(
     """Write what the slot gives as it comes. It is created first if there is a `command` for that."""
     waiter, tell = Waiter(), Progress("rows", shown=False).tell
     outage = Outage(warn, waiter) if tries_again else None
-    with _created_or_acquired(name, state, command, engine, tell, outage) as slot, _hangups(waiter.wake) as came:
+    with (
+        _created_or_acquired(name, state, command, engine, tell, outage) as slot,
+        _hangups(waiter.wake) as came,
+        _kept_up(slot.slot, waiter.wake) as check,
+    ):
         printing = plugin_of(slot, options, parameters)
+
+        def is_to_reopen() -> bool:
+            check()
+            return came()
+
         with shut_down(printing), _writing(destination, slot.slot) as writer:
             receive_into(
-                slot, printing, writer, upto=upto, fsync_interval=fsync_interval, tries_again=tries_again, waiter=waiter, is_to_reopen=came,
+                slot, printing, writer, upto=upto, fsync_interval=fsync_interval, tries_again=tries_again, waiter=waiter, is_to_reopen=is_to_reopen,
             )  # fmt: skip
+
+
+@contextmanager
+def _kept_up(slot: Slot, on_failure: Callable[[], None]) -> Iterator[Callable[[], None]]:
+    """Within the block the log of a server that is connected to comes in; gives what raises the error that ended that."""
+    log = ReceivedLog.of(slot.source)
+    if log is None:
+        yield lambda: None
+        return
+    with log.kept_up(warn, on_failure) as check:
+        yield check
+
+
+def _catch_up(location: SlotLocation, name: str) -> None:
+    """Have at hand what a server that is connected to has by now."""
+    if (log := ReceivedLog.of(location.slot(name).source)) is not None:
+        log.catch_up(warn)
 
 
 @contextmanager
@@ -169,6 +197,7 @@ def exists(name: str, state: Path) -> bool:
 def advance(name: str, state: Path, upto: Lsn | None, engine: Engine, *, as_json: bool) -> None:
     """Move the slot, and print where it stands."""
     location = SlotLocation.open(state, warn=warn)
+    _catch_up(location, name)
     with _acquired(location, name, engine, lambda _: None) as slot:
         stands = finish(slot.advance(upto))
     write_slot(location, name, f"{name}\t{stands}", as_json=as_json)

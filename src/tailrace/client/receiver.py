@@ -70,6 +70,10 @@ class Receiver:
         """From another thread or a signal's handler: the stream ends within a second, with all that was written on disk."""
         self._is_stopping = True
 
+    @property
+    def is_stopping(self) -> bool:
+        return self._is_stopping
+
     def run(self) -> Lsn:
         """Until it is to stop, or has all up to `upto`; where the log at hand then ends. Raises UsageError (55006) where another receiver is at work
         in the directory."""

@@ -7,7 +7,8 @@ the messages of a physical stream. Nothing here waits but `wait`, and connecting
 from __future__ import annotations
 
 import select
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from tailrace.dataclass import dataclass
@@ -39,9 +40,9 @@ class ReplicationConnection:
     """One connection. Each method raises PeerError with the server's words and SQLSTATE, 08006 where there is no server any more."""
 
     def __init__(self, dsn: str) -> None:
-        from psycopg import conninfo, pq  # noqa: PLC0415 - only those who connect need it
+        from psycopg import OperationalError, conninfo, pq  # noqa: PLC0415 - only those who connect need it
 
-        self._pq = pq
+        self._pq, self._lost = pq, OperationalError
         words = conninfo.make_conninfo(dsn, dbname="replication", replication="true")
         given = conninfo.conninfo_to_dict(words)
         if "application_name" not in given and "fallback_application_name" not in given:
@@ -110,7 +111,8 @@ class ReplicationConnection:
     def message(self) -> memoryview | None:
         """What has come and was not taken: libpq's own memory, which stays until the next call. Empty once the stream has ended; None where nothing
         is at hand."""
-        length, data = self._raw.get_copy_data(1)
+        with self._unless_lost():
+            length, data = self._raw.get_copy_data(1)
         if length > 0:
             return data
         return memoryview(b"") if length < 0 else None
@@ -118,30 +120,32 @@ class ReplicationConnection:
     def wait(self, seconds: float) -> None:
         """Until something comes, or so much time has gone by."""
         if self._poll.poll(seconds * 1000):
-            self._read()
-
-    def _read(self) -> None:
-        try:
-            self._raw.consume_input()
-        except Exception as error:  # psycopg's OperationalError
-            raise PeerError(_text(self._raw.error_message) or str(error), sqlstate="08006") from error
+            with self._unless_lost():
+                self._raw.consume_input()
 
     def send(self, data: bytes) -> None:
         """A message to the walsender."""
-        try:
+        with self._unless_lost():
             self._raw.put_copy_data(data)
             self._raw.flush()
-        except Exception as error:  # psycopg's OperationalError
+
+    @contextmanager
+    def _unless_lost(self) -> Iterator[None]:
+        """Raise PeerError (08006) for what libpq raises where there is no connection any more."""
+        try:
+            yield
+        except self._lost as error:
             raise PeerError(_text(self._raw.error_message) or str(error), sqlstate="08006") from error
 
     def end_of_stream(self) -> TimelineEnd | None:
         """Behind the last message: which timeline follows, or None where the server ends. Raises for what made the stream end."""
         states = self._pq.ExecStatus
-        result = self._raw.get_result()
-        if result is not None and result.status in (states.COPY_IN, states.COPY_BOTH):
-            self._raw.put_copy_end()
-            self._raw.flush()
+        with self._unless_lost():
             result = self._raw.get_result()
+            if result is not None and result.status in (states.COPY_IN, states.COPY_BOTH):
+                self._raw.put_copy_end()
+                self._raw.flush()
+                result = self._raw.get_result()
         if result is None or result.status == states.COMMAND_OK:
             return None
         return self._timeline_end(self._checked(result))

@@ -115,7 +115,10 @@ class WalArchive:
                 detail=f'"{path.name}" says otherwise than the server\'s.',
                 hint="Receive into another directory, and begin there with a new catalog state.", sqlstate="55000", file=str(path),
             )  # fmt: skip
-        write_whole(path, content)
+        try:
+            write_whole(path, content)
+        except OSError as error:
+            raise FailedWrite(f'could not write to file "{path}": {error.strerror}', file=str(path)) from error
 
     def close(self) -> None:
         """Of the open segment what was written stays, as a partial one."""

@@ -19,6 +19,13 @@ SourceArgument = Annotated[Path, typer.Argument(help="Data directory, base backu
 LiveSourceArgument = Annotated[
     Path, typer.Argument(help="Data directory, running or stopped, its pg_wal, or a directory of archived segments.")
 ]
+ServerOrLiveSourceArgument = Annotated[
+    str,
+    typer.Argument(
+        help="Data directory, running or stopped, its pg_wal, a directory of archived segments, or connection string or URI of a server.",
+        metavar="SOURCE",
+    ),
+]
 TableArgument = Annotated[str, typer.Argument(help="The table, schema.name as in SQL.")]
 TableDatabaseOption = Annotated[str, typer.Option("--database", help="The table's database.")]
 CatalogOption = Annotated[Path | None, typer.Option("--catalog", help="Captured catalog state.")]

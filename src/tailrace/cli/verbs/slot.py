@@ -7,15 +7,15 @@ from typing import Annotated
 
 import typer
 
-from tailrace.cli.arguments import parse_lsn, parse_moment, parse_pairs, parse_parameters, parse_window
+from tailrace.cli.arguments import parse_lsn, parse_moment, parse_pairs, parse_parameters, parse_window, source_of
 from tailrace.cli.choice import On
 from tailrace.cli.loading import loading
 from tailrace.cli.verbs.options import (
     JsonOption,
-    LiveSourceArgument,
     OnOption,
     PluginOption,
     PluginOptions,
+    ServerOrLiveSourceArgument,
     SetOption,
     WalCatalogOption,
     WindowOption,
@@ -35,7 +35,7 @@ UptoChanges = Annotated[int, typer.Option(help="Give no further transaction once
 @app.command()
 def create(
     name: NameArgument,
-    source: LiveSourceArgument,
+    source: ServerOrLiveSourceArgument,
     database: Annotated[str, typer.Option(help="Database whose changes the slot gives.")],
     state: StateOption,
     plugin: PluginOption = "test_decoding",
@@ -57,7 +57,7 @@ def create(
     from tailrace.slots.create_command import CreateReplicationSlot
 
     command = CreateReplicationSlot(
-        name=name, source=str(source.absolute()), database=database, plugin=plugin, options=options, two_phase=two_phase,
+        name=name, source=source_of(source), database=database, plugin=plugin, options=options, two_phase=two_phase,
         catalog=captured(catalog), moment=past_moment(at, since),
     )  # fmt: skip
     create(command, state, on, size, as_json=as_json)
@@ -129,7 +129,7 @@ def receive(
     fsync_interval: Annotated[float, typer.Option("-F", "--fsync-interval", help="Seconds between syncs of the file.")] = 10.0,
     no_loop: Annotated[bool, typer.Option("-n", "--no-loop", help="End where the source cannot be read, instead of trying again.")] = False,
     create_from: Annotated[
-        Path | None, typer.Option("--create-slot", help="Create the slot first, on this source, as slot create does.", metavar="SOURCE")
+        str | None, typer.Option("--create-slot", help="Create the slot first, on this source, as slot create does.", metavar="SOURCE")
     ] = None,
     if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="With --create-slot: use the slot if it is there.")] = False,
     temporary: Annotated[bool, typer.Option(help="With --create-slot: drop the slot when this command ends, however it ends.")] = False,
@@ -157,7 +157,7 @@ def receive(
     from tailrace.slots.create_command import CreateReplicationSlot
 
     command = None if create_from is None or (if_not_exists and slot.exists(name, state)) else CreateReplicationSlot(
-        name=name, source=str(create_from.absolute()), database=database, plugin=plugin, options=options, two_phase=two_phase,
+        name=name, source=source_of(create_from), database=database, plugin=plugin, options=options, two_phase=two_phase,
         temporary=temporary, catalog=captured(catalog),
     )  # fmt: skip
     slot.receive(

@@ -1,0 +1,122 @@
+"""Slots on a server that is reached by its connection string alone: what they give equals what the server's own slot gives."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+
+from support.command import Run
+from support.decoding import check_equal
+from support.servers import Server
+from support.slots import TAILRACE
+from support.waiting import until
+from tailrace.replication.slot_location import SlotLocation
+
+pytestmark = pytest.mark.postgres
+ALL = [18, *(pytest.param(major, marks=pytest.mark.matrix) for major in (14, 15, 16, 17))]
+KEEPS = {"wal_keep_size": "200MB"}
+
+
+def _theirs(server: Server) -> str:
+    return "".join(f"{data}\n" for _, _, data in server.sql("SELECT * FROM pg_logical_slot_peek_changes('theirs', NULL, NULL)"))
+
+
+@pytest.mark.parametrize("major", ALL)
+def test_it_receives_what_the_servers_slot_gives(major: int, tmp_path: Path) -> None:
+    """With DDL, and the server restarted under way."""
+    state, file = tmp_path / "state", tmp_path / "out"
+    with Server(major, KEEPS, dbname="app") as server:
+        server.say(
+            "CREATE TABLE before (id int PRIMARY KEY)", "SELECT pg_create_logical_replication_slot('theirs', 'test_decoding')"
+        )
+        words = [TAILRACE, "slot", "create", "ours", server.dsn(), "--database", "app", "--state", str(state)]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        receive = [TAILRACE, "slot", "receive", "ours", "--state", str(state), "-f", str(file), "-F", "0.1"]
+        with subprocess.Popen(receive, stderr=subprocess.DEVNULL) as consumer:
+            try:
+                for turn in range(3):
+                    server.say(
+                        f"CREATE TABLE t{turn} (id int PRIMARY KEY, v text)",
+                        f"INSERT INTO t{turn} SELECT i, repeat('x', 50) FROM generate_series(1, 1000) i",
+                        f"ALTER TABLE t{turn} ADD COLUMN more int DEFAULT 7",
+                        f"UPDATE t{turn} SET v = 'y' WHERE id < 10",
+                        "INSERT INTO before SELECT coalesce(max(id), 0) + 1 FROM before",
+                    )
+                    server.restart()
+                last = _theirs(server)
+                until(lambda: file.exists() and file.read_text().count("\n") >= last.count("\n"))
+            finally:
+                consumer.terminate()
+                assert consumer.wait(30) == 128 + 15
+        check_equal(file.read_text(), last)
+
+
+def test_get_has_what_was_committed_before_it_was_asked(tailrace: Run, tmp_path: Path) -> None:
+    state = ("--state", tmp_path / "state")
+    with Server(18, KEEPS, dbname="app") as server:
+        server.say("CREATE TABLE t (id int PRIMARY KEY)", "SELECT pg_create_logical_replication_slot('theirs', 'test_decoding')")
+        code, out, err = tailrace("slot", "create", "ours", f"{server.dsn()} password=secret", "--database", "app", *state)
+        assert code == 0, err
+        assert out.startswith("ours\t")
+        for number in range(3):
+            server.say(f"INSERT INTO t VALUES ({number})")
+            code, out, err = tailrace("slot", "get", "ours", *state)
+            assert code == 0, err
+            assert f"INSERT: id[integer]:{number}\n" in out
+        assert b"secret" not in b"".join(path.read_bytes() for path in (tmp_path / "state/received").iterdir())
+        server.say("INSERT INTO t VALUES (7)")
+        code, out, err = tailrace("slot", "peek", "ours", *state)
+        assert "id[integer]:7" in out
+        server.stop()
+        code, out, err = tailrace("slot", "peek", "ours", *state)
+        assert "id[integer]:7" in out
+        assert "there is what was received before" in err
+
+
+def test_what_cannot_be_made(tailrace: Run, tmp_path: Path) -> None:
+    state = ("--state", tmp_path / "state")
+    with Server(18, dbname="app") as server:
+        server.say("CREATE ROLE reader LOGIN REPLICATION")
+        code, _, err = tailrace("slot", "create", "ours", f"{server.dsn()} user=reader", "--database", "app", *state)
+        assert code == 1
+        assert "GRANT EXECUTE ON FUNCTION pg_read_binary_file" in err
+        assert not (tmp_path / "state").exists()
+        code, _, err = tailrace("slot", "create", "ours", server.dsn(), "--database", "absent", *state)
+        assert (code, 'database "absent" does not exist' in err) == (1, True)
+        code, _, err = tailrace("slot", "create", "ours", server.dsn(), "--database", "app", "--at", "0/1", *state)
+        assert (code, "begins now" in err) == (1, True)
+    code, _, err = tailrace("slot", "create", "ours", server.dsn(), "--database", "app", *state)
+    assert (code, "Connection refused" in err) == (1, True)
+
+
+@pytest.mark.soak
+def test_two_consumers_share_a_receiver(tmp_path: Path) -> None:
+    """And one goes on where the one that received ends."""
+    state = tmp_path / "state"
+    with Server(18, KEEPS, dbname="app") as server:
+        server.say("CREATE TABLE t (id int PRIMARY KEY)")
+        for name in ("a", "b"):
+            words = [TAILRACE, "slot", "create", name, server.dsn(), "--database", "app", "--state", str(state)]
+            subprocess.run(words, check=True, capture_output=True)
+        files = {name: tmp_path / name for name in ("a", "b")}
+        consumers = {
+            name: subprocess.Popen([TAILRACE, "slot", "receive", name, "--state", str(state), "-f", str(file), "-F", "0.1"])
+            for name, file in files.items()
+        }
+        try:
+            server.say("INSERT INTO t VALUES (1)")
+            until(lambda: all(file.exists() and "id[integer]:1" in file.read_text() for file in files.values()))
+            consumers["a"].terminate()
+            consumers["a"].wait(30)
+            server.say("INSERT INTO t VALUES (2)")
+            until(lambda: "id[integer]:2" in files["b"].read_text())
+        finally:
+            for each in consumers.values():
+                each.terminate()
+                each.wait(30)
+        assert {slot.name for slot in SlotLocation.open(state).slots()} == {"a", "b"}
+        assert threading.active_count() < 20
