@@ -6,17 +6,16 @@ import json
 import random
 import signal
 import subprocess
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
-import psycopg
 import pytest
 
 from support.command import Run
 from support.decoding import check_equal
+from support.load import loaded
 from support.servers import Server
 from support.slots import TAILRACE, create_both, theirs
 from support.waiting import until
@@ -36,7 +35,7 @@ def test_every_line_once_whatever_is_killed(kills: int, tmp_path: Path) -> None:
     with Server(16) as server:
         server.sql("CREATE TABLE t (id serial PRIMARY KEY, v text)")
         create_both(server, "mine", tmp_path / "state")
-        with _load(server):
+        with loaded(server):
             for number in range(kills):
                 with _receiver(file, tmp_path / "state") as process:
                     time.sleep(dice.uniform(0, _LONGEST_LIFE))
@@ -181,38 +180,3 @@ def _receiver(file: Path, state: Path, *options: str) -> Iterator[subprocess.Pop
         process.kill()
         _, said = process.communicate()
     assert process.returncode in (0, -signal.SIGKILL, 128 + signal.SIGTERM), said.decode()
-
-
-@contextmanager
-def _load(server: Server) -> Iterator[None]:
-    """Transactions of several sizes, as long as the block lasts, and through restarts of the server."""
-    done = threading.Event()
-
-    def work(number: int) -> None:
-        dice = random.Random(number)
-        while not done.is_set():
-            with suppress(psycopg.OperationalError), server.connect() as connection:
-                while not done.is_set():
-                    _transact(connection, dice)
-                    time.sleep(dice.uniform(0, 0.05))
-            time.sleep(0.1)
-
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(2)]
-    for thread in threads:
-        thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        for thread in threads:
-            thread.join()
-
-
-def _transact(connection: psycopg.Connection[tuple[object, ...]], dice: random.Random) -> None:
-    with connection.transaction(force_rollback=dice.random() < 0.1):
-        rows = dice.choice((1, 2, 30, 1000))
-        connection.execute("INSERT INTO t (v) SELECT 'row ' || g FROM generate_series(1, %s) g", [rows])
-        if dice.random() < 0.1:
-            connection.execute("UPDATE t SET v = v || '!' WHERE id % 97 = 0")
-        if dice.random() < 0.05:
-            connection.execute(f"CREATE TABLE t{dice.randrange(10**12)} AS SELECT 1 AS a".encode())

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import random
 import subprocess
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from support.command import Run
 from support.decoding import check_equal
+from support.load import loaded
 from support.servers import Server
 from support.slots import TAILRACE
 from support.waiting import until
@@ -91,6 +94,38 @@ def test_what_cannot_be_made(tailrace: Run, tmp_path: Path) -> None:
         assert (code, "begins now" in err) == (1, True)
     code, _, err = tailrace("slot", "create", "ours", server.dsn(), "--database", "app", *state)
     assert (code, "Connection refused" in err) == (1, True)
+
+
+@pytest.mark.parametrize(
+    "kills", [pytest.param(12, id="a-few", marks=pytest.mark.soak), pytest.param(100, id="many", marks=pytest.mark.marathon)]
+)  # fmt: skip
+def test_every_line_once_whatever_is_killed(kills: int, tmp_path: Path) -> None:
+    """The consumer with its receiver, and the server, at any moment; then every whole segment is the server's, too."""
+    dice = random.Random(kills)
+    state, file = tmp_path / "state", tmp_path / "out"
+    with Server(18, {"wal_keep_size": "2GB"}, dbname="app") as server:
+        server.say(
+            "CREATE TABLE t (id serial PRIMARY KEY, v text)",
+            "SELECT pg_create_logical_replication_slot('theirs', 'test_decoding')",
+        )
+        words = [TAILRACE, "slot", "create", "ours", server.dsn(), "--database", "app", "--state", str(state)]
+        subprocess.run(words, check=True, capture_output=True)
+        receive = [TAILRACE, "slot", "receive", "ours", "--state", str(state), "-f", str(file)]
+        with loaded(server):
+            for number in range(kills):
+                with subprocess.Popen(receive, stderr=subprocess.DEVNULL) as process:
+                    time.sleep(dice.uniform(0, 4))
+                    process.kill()
+                if number % 4 == 3:
+                    server.crash()
+                    server.start()
+        end = server.flush_lsn()
+        subprocess.run([*receive, "--endpos", end], check=True, timeout=120, stderr=subprocess.DEVNULL)
+        check_equal(file.read_text(), _theirs(server))
+        whole = sorted((state / "received").glob("0*[0-9A-F]"))
+        assert len(whole) > kills // 2
+        for path in whole:
+            assert path.read_bytes() == (server.wal_dir / path.name).read_bytes(), path.name
 
 
 @pytest.mark.soak
