@@ -13,6 +13,7 @@ from tailrace.catalog.rows.layouts import layouts_of, tracked_columns
 from tailrace.dataclass import dataclass
 from tailrace.errors import TailraceError
 from tailrace.model import Relation
+from tailrace.replication.slot_location import SlotLocation
 from tailrace.replication.slot_wal import status_of
 from tailrace.replication.waiting import finish
 from tailrace.slots.slot import Slot, WalStatus
@@ -109,7 +110,7 @@ class Relations:
         location = self.database.found
         for each in self.database.slots():
             assert location is not None
-            status, slot = self._status(each)
+            status, slot = self._status(each, location)
             pid = location.active_pid(slot.name)
             reason = slot.invalidation_reason or None
             is_used = pid is not None and not slot.temporary  # one that is temporary is its session's, used or not
@@ -124,8 +125,7 @@ class Relations:
             }  # fmt: skip
             yield [values[name] for name, _ in views_of(self.database.major)["pg_replication_slots"]]
 
-    def _status(self, slot: Slot) -> tuple[WalStatus | None, Slot]:
-        location = self.database.location
+    def _status(self, slot: Slot, location: SlotLocation) -> tuple[WalStatus | None, Slot]:
         try:
             status = finish(status_of(location, slot, location.settings.max_slot_wal_keep_size))
         except (OSError, TailraceError) as error:
