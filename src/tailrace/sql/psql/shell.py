@@ -128,7 +128,7 @@ class Shell:
         if isinstance(each, Command):
             self._write_error(f"{error.message}\n", each.line)
             return
-        if error.sqlstate == _NO_TABLE and not error.hint and self.session.server is None:
+        if error.sqlstate == _NO_TABLE and self.session.server is None:
             error.hint = (
                 "Rows of a database's own tables are with its server. Give --connect DSN, and the statement is sent there."
             )
