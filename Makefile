@@ -33,7 +33,7 @@ test: $(READY) ## the whole suite, but for what needs fetched PostgreSQL builds
 soak: $(READY) ## tests that wait more than they work, or for a minute
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "soak and not marathon"
 
-marathon: $(READY) ## what takes a quarter of an hour or more: PostgreSQL's whole regression and subscription suites on all majors (needs apt and perl), 300 kills of a consumer and its server, walks and damage drawn anew, the cases of test and test-matrix that do not run before a change lands
+marathon: $(READY) ## what takes a quarter of an hour or more: PostgreSQL's whole regression and subscription suites on all majors (needs apt and perl), 300 kills of a consumer and its server, others' parsers of pgoutput and Debezium's engine on what we make (Go, Rust, Node.js, a JDK and Maven; what they read of recorded logs is in test), walks and damage drawn anew, the cases of test and test-matrix that do not run before a change lands
 	$(BIN)/python -m pytest -q -m marathon
 
 every-way: $(READY) ## every recorded case, with every plugin, in every way in which a log can come, at so many at once as WORKERS says; it ends with their number
@@ -46,7 +46,7 @@ bounds: $(READY) ## every kernel with its bounds checked (it says how many ran),
 	NUMBA_BOUNDSCHECK=1 TAILRACE_KERNELS_MET=$$met $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not spark and not matrix and not soak and not marathon" $(CHECKED) && \
 	PYTHONPATH=tests $(BIN)/python -m support.kernels_met $$met
 
-test-matrix: $(READY) ## live comparison of text on fetched PostgreSQL builds (of each test an eighth of the cases, one at least; the others: marathon), others' parsers of pgoutput, Debezium's engine, and a minute each of generated workloads and messages (needs npm; for the parsers Go, Rust and Node.js; for Debezium's engine a JDK and Maven)
+test-matrix: $(READY) ## live comparison of text on fetched PostgreSQL builds (of each test an eighth of the cases, one at least; the others: marathon), and a minute each of generated workloads and messages (needs npm)
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "matrix and not marathon"
 	PYTHONPATH=tests $(BIN)/python tests/fuzz_messages.py --seconds 60 --seed 1 & messages=$$!; \
 	PYTHONPATH=tests $(BIN)/python tests/fuzz.py --minutes 1 --seed 1; texts=$$?; wait $$messages && exit $$texts

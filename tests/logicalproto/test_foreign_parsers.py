@@ -27,6 +27,7 @@ LEAST_READ = 100
 
 
 @pytest.mark.matrix
+@pytest.mark.marathon
 @pytest.mark.parametrize("parser", PARSERS, ids=str)
 def test_what_servers_sent(parser: Parser) -> None:
     count = 0
@@ -37,6 +38,7 @@ def test_what_servers_sent(parser: Parser) -> None:
 
 
 @pytest.mark.matrix
+@pytest.mark.marathon
 @pytest.mark.parametrize(("story", "major", "variant"), some_of(CASES, 8))
 def test_what_we_make_of_recorded_logs(story: str, major: int, variant: str, tmp_path: Path) -> None:
     case = open_case(story, major, variant, tmp_path)
@@ -49,6 +51,7 @@ def test_what_we_make_of_recorded_logs(story: str, major: int, variant: str, tmp
 
 
 @pytest.mark.matrix
+@pytest.mark.marathon
 @pytest.mark.postgres
 @pytest.mark.parametrize("major", some_of([pytest.param(major, id=str(major)) for major in (18, 14, 16, 15, 17)], 2))
 def test_a_live_server_and_ours(major: int, tmp_path: Path) -> None:

@@ -51,6 +51,7 @@ def test_as_the_engine_told_them() -> None:
 
 
 @pytest.mark.matrix
+@pytest.mark.marathon
 @pytest.mark.parametrize("major", [18, 14])
 def test_as_the_engine_tells_them(major: int) -> None:
     with told_story(major) as (server, start):
