@@ -123,6 +123,24 @@ def test_wal_that_the_server_has_removed(tmp_path: Path) -> None:
         assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
+def test_a_server_that_has_removed_the_last_whole_segment(tmp_path: Path) -> None:
+    """It has what was not received yet: that is compared with the partial one, and received."""
+    said: list[str] = []
+    with Server(18, KEEPS) as server:
+        server.say("CREATE TABLE t (id int, v text)")
+        with _receiving(server, tmp_path) as receiver:
+            server.say(FILL)
+            _has(receiver, server)
+        last = max(tmp_path.glob("0*[0-9A-F]"))
+        (server.wal_dir / last.name).unlink()
+        server.say(FILL)
+        end = Lsn.parse(server.flush_lsn())
+        assert Receiver(server.dsn(), tmp_path, upto=end, retries=False, tell=said.append).run() >= end
+        last.rename(tmp_path.parent / last.name)
+        _check_equal(tmp_path, server, end)
+        assert any("does not have the last segment" in line for line in said)
+
+
 def test_a_slot_keeps_what_is_needed(tmp_path: Path) -> None:
     with Server(18, REMOVES) as server:
         server.say("SELECT pg_create_physical_replication_slot('p', true)", "CREATE TABLE t (id int, v text)")

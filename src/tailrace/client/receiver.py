@@ -54,9 +54,6 @@ class Receiver:
     upto: Lsn | None = None
     retries: bool = True
     tell: Callable[[str], None] = _nobody
-    on_flush: Callable[[Lsn], None] | None = None
-    applied: Callable[[], Lsn] | None = None
-    """Up to where whoever counts has confirmed; asked whenever the server is told how far we are."""
     archive: WalArchive | None = None
     _lock: FileLock | None = None
     _system: int | None = None
@@ -65,6 +62,8 @@ class Receiver:
     _heard: float = field(default_factory=time.monotonic)
     _server_end: Lsn = Lsn(0)
     _asked: bool = False
+    _is_behind_whole: bool = False
+    """Whether to go on behind the last whole segment, which the server has removed."""
 
     def stop(self) -> None:
         """From another thread or a signal's handler: the stream ends within a second, with all that was written on disk."""
@@ -95,6 +94,10 @@ class Receiver:
             try:
                 self._connected()
             except (PeerError, FailedWrite) as error:
+                if _REMOVED in error.message and not self._is_behind_whole:
+                    self._is_behind_whole = True
+                    self.tell("the server does not have the last segment any more that was received, to be compared with")
+                    continue
                 if not self.retries or _is_final(error):
                     raise _explained(error) from error
                 if self.archive is not None and self.archive.written > before:
@@ -131,7 +134,7 @@ class Receiver:
         try:
             identity = connection.identify()
             archive = self.archive = self._archive(connection, identity)
-            where = archive.resume_point()
+            where = archive.resume_point(is_behind_whole=self._is_behind_whole)
             if where is None:
                 begin = identity.flushed if self.begin is None else self.begin
                 where = ResumePoint(identity.timeline, Lsn(begin // archive.segment_size * archive.segment_size))
@@ -226,8 +229,6 @@ class Receiver:
         self._report(connection, archive)
         assert self._lock is not None
         self._lock.write(f"{archive.flushed}\n")
-        if self.on_flush is not None:
-            self.on_flush(archive.flushed)
 
     def _wait(self, connection: ReplicationConnection, archive: WalArchive) -> None:
         connection.wait(1.0)
@@ -241,11 +242,10 @@ class Receiver:
             self._report(connection, archive)
 
     def _report(self, connection: ReplicationConnection, archive: WalArchive, *, asks: bool = False) -> None:
-        """Say how far we are, no further than what is on disk."""
+        """Say how far we are. What is on disk counts as applied: consumers confirm to their slots, and the server waits for none of them."""
         self._reported = time.monotonic()
-        applied = archive.flushed if self.applied is None else min(self.applied(), archive.flushed)
         sent_at = time.time_ns() // 1000 - UNIX_TO_POSTGRES_USECS
-        connection.send(write_to_walsender(StandbyStatusUpdate(archive.written, archive.flushed, applied, sent_at, asks)))
+        connection.send(write_to_walsender(StandbyStatusUpdate(archive.written, archive.flushed, archive.flushed, sent_at, asks)))
 
 
 def received_upto(directory: Path) -> Lsn | None:

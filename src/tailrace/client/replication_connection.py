@@ -58,11 +58,6 @@ class ReplicationConnection:
     def close(self) -> None:
         self._raw.finish()
 
-    @property
-    def server_version(self) -> int:
-        """As server_version_num: 180004 is 18.4."""
-        return self._raw.server_version
-
     # -- commands --------------------------------------------------------------------------------------------------------------
 
     def identify(self) -> SystemIdentity:
@@ -92,11 +87,6 @@ class ReplicationConnection:
 
     def drop_slot(self, name: str) -> None:
         self._checked(self._raw.exec_(f'DROP_REPLICATION_SLOT "{name}"'.encode()))
-
-    def has_slot(self, name: str) -> bool:
-        """READ_REPLICATION_SLOT, which servers have since 15."""
-        ((kind, *_),) = self._rows(f'READ_REPLICATION_SLOT "{name}"')
-        return bool(kind)
 
     # -- the stream ------------------------------------------------------------------------------------------------------------
 

@@ -52,8 +52,8 @@ class WalArchive:
         make_folder(directory)
         return cls(directory, segment_size)
 
-    def resume_point(self) -> ResumePoint | None:
-        """None where nothing was received yet."""
+    def resume_point(self, *, is_behind_whole: bool = False) -> ResumePoint | None:
+        """None where nothing was received yet. If it `is_behind_whole`, the last whole segment is not received again."""
         per = (1 << 32) // self.segment_size
         found = []
         for path in self.directory.iterdir():
@@ -66,7 +66,7 @@ class WalArchive:
             max(each for each in found if each[2]) if any(each[2] for each in found) else max(found)
         )
         # One that was compressed since is not taken apart to be compared.
-        return ResumePoint(timeline, Lsn((number + (is_whole and is_compressed)) * self.segment_size))
+        return ResumePoint(timeline, Lsn((number + (is_whole and (is_compressed or is_behind_whole))) * self.segment_size))
 
     def begin(self, timeline: int, at: Lsn) -> None:
         """What comes next begins there, which is the beginning of a segment."""
