@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ from support.servers import Server
 from support.standbys import caught_up, standby_of
 from support.waiting import until
 from tailrace.client.receiver import Receiver, received_upto
+from tailrace.client.receiving import receiving
 from tailrace.errors import CorruptWal, MissingHistory, TailraceError, UsageError
 from tailrace.model import Lsn
 
@@ -29,23 +29,9 @@ FILL = "INSERT INTO t SELECT i, repeat('x', 100) FROM generate_series(1, 30000) 
 @contextmanager
 def _receiving(server: Server, archive: Path, **more: object) -> Iterator[Receiver]:
     receiver = Receiver(server.dsn(), archive, **more)  # type: ignore[arg-type]
-    failed: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            receiver.run()
-        except BaseException as error:
-            failed.append(error)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
+    with receiving(receiver) as reception:
         yield receiver
-    finally:
-        receiver.stop()
-        thread.join()
-    if failed:
-        raise failed[0]
+    reception.check()
 
 
 def _has(receiver: Receiver, server: Server) -> Lsn:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from tailrace.client.receiver import Receiver
@@ -26,23 +25,17 @@ class PhysicalSlot:
 def receive_wal(dsn: str, directory: Path, slot: PhysicalSlot, upto: Lsn | None, *, retries: bool) -> None:
     """Raises as `Receiver.run` does."""
     if slot.drops:
-        _on_connection(dsn, lambda connection: connection.drop_slot(slot.name))
+        with ReplicationConnection(dsn) as connection:
+            connection.drop_slot(slot.name)
         return
     if slot.creates:
-        _on_connection(dsn, lambda connection: connection.create_slot(slot.name, temporary=False))
+        with ReplicationConnection(dsn) as connection:
+            connection.create_slot(slot.name, temporary=False)
     receiver = Receiver(dsn, directory, slot=slot.name, upto=upto, retries=retries, tell=_tell)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: receiver.stop())
     end = receiver.run()
     _tell(f"received up to {end}")
-
-
-def _on_connection(dsn: str, work: Callable[[ReplicationConnection], None]) -> None:
-    connection = ReplicationConnection(dsn)
-    try:
-        work(connection)
-    finally:
-        connection.close()
 
 
 def _tell(text: str) -> None:

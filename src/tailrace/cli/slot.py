@@ -96,7 +96,7 @@ def receive(
     with (
         _created_or_acquired(name, state, command, engine, tell, outage) as slot,
         _hangups(waiter.wake) as came,
-        _kept_up(slot.slot, waiter.wake) as check,
+        _receiving(slot.slot, waiter.wake) as check,
     ):
         printing = plugin_of(slot, options, parameters)
 
@@ -111,14 +111,14 @@ def receive(
 
 
 @contextmanager
-def _kept_up(slot: Slot, on_failure: Callable[[], None]) -> Iterator[Callable[[], None]]:
+def _receiving(slot: Slot, on_failure: Callable[[], None]) -> Iterator[Callable[[], None]]:
     """Within the block the log of a server that is connected to comes in; gives what raises the error that ended that."""
     log = ReceivedLog.of(slot.source)
     if log is None:
         yield lambda: None
         return
-    with log.kept_up(warn, on_failure) as check:
-        yield check
+    with log.receiving(warn, on_failure) as reception:
+        yield reception.check
 
 
 def _catch_up(location: SlotLocation, name: str) -> None:

@@ -130,8 +130,7 @@ class Receiver:
     # -- one connection --------------------------------------------------------------------------------------------------------
 
     def _connected(self) -> None:
-        connection = ReplicationConnection(self.dsn)
-        try:
+        with ReplicationConnection(self.dsn) as connection:
             identity = connection.identify()
             archive = self.archive = self._archive(connection, identity)
             where = archive.resume_point(is_behind_whole=self._is_behind_whole)
@@ -139,13 +138,12 @@ class Receiver:
                 begin = identity.flushed if self.begin is None else self.begin
                 where = ResumePoint(identity.timeline, Lsn(begin // archive.segment_size * archive.segment_size))
             self._check_reaches(where, identity)
-            self._follow(connection, archive, where)
-        finally:
-            if self.archive is not None:
+            try:
+                self._follow(connection, archive, where)
+            finally:
                 with suppress(FailedWrite):
-                    self.archive.sync()
-                self.archive.close()
-            connection.close()
+                    archive.sync()
+                archive.close()
 
     def _archive(self, connection: ReplicationConnection, identity: SystemIdentity) -> WalArchive:
         """Raises UsageError where the directory has another cluster's log."""
@@ -158,7 +156,7 @@ class Receiver:
                 f'"{self.directory}" has the log of system {self._system}, and the server is system {identity.system}',
                 hint="Receive into a directory of its own.", sqlstate="55000",
             )  # fmt: skip
-        return WalArchive.opened(self.directory, connection.segment_size())
+        return WalArchive(self.directory, connection.segment_size())
 
     def _check_reaches(self, where: ResumePoint, identity: SystemIdentity) -> None:
         if identity.timeline == where.timeline and identity.flushed < where.lsn:
@@ -187,7 +185,7 @@ class Receiver:
     def _stream(self, connection: ReplicationConnection, archive: WalArchive) -> TimelineEnd | None:
         """What comes is written as it comes, and synced when nothing more is at hand."""
         self._heard, self._asked = time.monotonic(), False
-        self._report(connection, archive)
+        self._flushed(connection, archive)
         while True:
             data = connection.message()
             if data is None:
@@ -251,11 +249,7 @@ class Receiver:
 def received_upto(directory: Path) -> Lsn | None:
     """Up to where a receiver that is at work in the directory has written and synced; None where none is. It says so in its lock's file."""
     path = directory / LOCK
-    if not path.exists():
-        return None
-    lock = FileLock.take(path)
-    if lock is not None:
-        lock.release()
+    if not FileLock.is_taken(path):
         return None
     for _ in range(_TRIES):
         if (text := path.read_text()).endswith("\n"):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import select
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Self
 
 from tailrace.dataclass import dataclass
 from tailrace.errors import PeerError
@@ -55,7 +55,10 @@ class ReplicationConnection:
         self._poll = select.poll()
         self._poll.register(self._raw.socket, select.POLLIN)
 
-    def close(self) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
         self._raw.finish()
 
     # -- commands --------------------------------------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ an earlier copy of itself writes another history under the same names.
 from __future__ import annotations
 
 import os
-import re
 from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
@@ -18,10 +17,9 @@ import numpy as np
 from tailrace.dataclass import dataclass
 from tailrace.errors import CorruptWal, FailedWrite, PeerError, UsageError
 from tailrace.model import Lsn
-from tailrace.storage.segments import PARTIAL, segment_name
-from tailrace.storage.whole_file import make_folder, sync_folder, write_whole
-
-_NAME = re.compile(r"([0-9A-F]{8})([0-9A-F]{8})([0-9A-F]{8})(\.partial)?(\.gz|\.zst|\.lz4)?\Z")
+from tailrace.storage.segment_files import list_segments
+from tailrace.storage.segments import PARTIAL, in_place, segment_name
+from tailrace.storage.whole_file import sync_folder, write_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,27 +44,15 @@ class WalArchive:
     _is_compared: bool = False
     """Whether there were bytes in the open segment before."""
 
-    @classmethod
-    def opened(cls, directory: Path, segment_size: int) -> WalArchive:
-        """The directory is made if there is none."""
-        make_folder(directory)
-        return cls(directory, segment_size)
-
     def resume_point(self, *, is_behind_whole: bool = False) -> ResumePoint | None:
         """None where nothing was received yet. If it `is_behind_whole`, the last whole segment is not received again."""
-        per = (1 << 32) // self.segment_size
-        found = []
-        for path in self.directory.iterdir():
-            if (match := _NAME.match(path.name)) is not None:
-                number = int(match[2], 16) * per + int(match[3], 16)
-                found.append((number, int(match[1], 16), not match[4], bool(match[5])))
-        if not found:
+        listed = [in_place(each, self.segment_size) for each in list_segments(self.directory)]
+        if not listed:
             return None
-        number, timeline, is_whole, is_compressed = (
-            max(each for each in found if each[2]) if any(each[2] for each in found) else max(found)
-        )
+        last = max([each for each in listed if not each.partial] or listed, key=lambda each: (each.number, each.timeline))
         # One that was compressed since is not taken apart to be compared.
-        return ResumePoint(timeline, Lsn((number + (is_whole and (is_compressed or is_behind_whole))) * self.segment_size))
+        is_passed = not last.partial and (bool(last.compression) or is_behind_whole)
+        return ResumePoint(last.timeline, Lsn((last.number + is_passed) * self.segment_size))
 
     def begin(self, timeline: int, at: Lsn) -> None:
         """What comes next begins there, which is the beginning of a segment."""

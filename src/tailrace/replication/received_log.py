@@ -6,18 +6,16 @@ Whoever uses a slot on it has the log received meanwhile, unless another process
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from tailrace.checksummed_file import FileKind, fact
-from tailrace.client.receiver import Receiver, received_upto
+from tailrace.client.receiver import Receiver
+from tailrace.client.receiving import Reception, receiving
 from tailrace.client.replication_connection import ReplicationConnection, SystemIdentity
 from tailrace.dataclass import dataclass
-from tailrace.errors import PeerError, UsageError
-from tailrace.model import Lsn
+from tailrace.errors import PeerError
 from tailrace.storage.whole_file import make_folder, write_whole
 
 RECEIVED, _SERVER = "received", ".server"
@@ -25,13 +23,6 @@ SERVER_FILE = FileKind(
     "server", "a server's address", 1, "zstd", "Create a slot with SOURCE as a connection string: it writes the file anew."
 )
 _SECRETS = ("password", "sslpassword")
-_IN_USE = "55006"
-_PATIENCE = 60.0
-"""Seconds in which what is received must come nearer."""
-
-
-def _nobody() -> None:
-    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,39 +53,11 @@ class ReceivedLog:
         text: str = SERVER_FILE.read_as(path.read_bytes(), str(path), {}, lambda facts, _: fact(facts["dsn"], str))
         return text
 
-    @contextmanager
-    def kept_up(self, tell: Callable[[str], None], on_failure: Callable[[], None] = _nobody) -> Iterator[Callable[[], None]]:
-        """Within the block the log comes in, by a thread of this process where no other process does it. Gives what raises the error for which
-        that came to an end; `on_failure` is called when it has."""
-        receiver = Receiver(self.dsn, self.directory, tell=tell)
-        failed: list[BaseException] = []
-
-        def work() -> None:
-            while not receiver.is_stopping:
-                try:
-                    receiver.run()
-                except UsageError as error:
-                    if error.sqlstate != _IN_USE:
-                        failed.append(error)
-                        break
-                    time.sleep(0.5)
-                except BaseException as error:
-                    failed.append(error)
-                    break
-            if failed:
-                on_failure()
-
-        def check() -> None:
-            if failed:
-                raise failed[0]
-
-        thread = threading.Thread(target=work, name="tailrace receiver", daemon=True)
-        thread.start()
-        try:
-            yield check
-        finally:
-            receiver.stop()
-            thread.join()
+    def receiving(
+        self, tell: Callable[[str], None], on_failure: Callable[[], None] = lambda: None
+    ) -> AbstractContextManager[Reception]:
+        """Within the block the log comes in (`client.receiving`)."""
+        return receiving(Receiver(self.dsn, self.directory, tell=tell), on_failure)
 
     def catch_up(self, tell: Callable[[str], None]) -> None:
         """Receive what the server has by now. Where it cannot be reached, what was received so far has to do, which is told."""
@@ -103,21 +66,11 @@ class ReceivedLog:
         except PeerError as error:
             tell(f"{error.message.splitlines()[0]}; there is what was received before")
             return
-        with self.kept_up(tell) as check:
-            last, since = None, time.monotonic()
-            while (now := received_upto(self.directory) or Lsn(0)) < upto:
-                check()
-                if now != last:
-                    last, since = now, time.monotonic()
-                if time.monotonic() - since > _PATIENCE:
-                    raise PeerError(f"the server's log did not come up to {upto}", sqlstate="08006", lsn=upto)
-                time.sleep(0.005)
+        with self.receiving(tell) as reception:
+            reception.wait(upto)
 
 
 def server_identity(dsn: str) -> SystemIdentity:
     """What the server is. Raises PeerError."""
-    connection = ReplicationConnection(dsn)
-    try:
+    with ReplicationConnection(dsn) as connection:
         return connection.identify()
-    finally:
-        connection.close()

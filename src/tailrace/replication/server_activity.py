@@ -75,12 +75,8 @@ def write_activity(state: Path, activity: ServerActivity) -> None:
 
 def read_activity(state: Path) -> ServerActivity | None:
     """None where nobody serves the location."""
-    lock_file, file = state / SERVER_LOCK, state / ACTIVITY
-    if not lock_file.exists() or not file.exists():
-        return None
-    lock = FileLock.take(lock_file)
-    if lock is not None:
-        lock.release()
+    file = state / ACTIVITY
+    if not FileLock.is_taken(state / SERVER_LOCK) or not file.exists():
         return None
     try:
         return _FILE.read_as(file.read_bytes(), str(file), {}, lambda facts, _: _activity(facts))

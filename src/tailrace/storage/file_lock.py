@@ -34,6 +34,16 @@ class FileLock:
         lock._locked(fcntl.LOCK_EX)
         return lock
 
+    @classmethod
+    def is_taken(cls, path: Path) -> bool:
+        """Whether somebody has it. Those who only ask do not take one another for an owner. False where there is no file."""
+        if not path.exists():
+            return False
+        lock = cls(path)
+        is_free = lock._locked(fcntl.LOCK_SH | fcntl.LOCK_NB)
+        lock.release()
+        return not is_free
+
     @property
     def is_held(self) -> bool:
         return self._file >= 0

@@ -1,0 +1,74 @@
+"""A receiver at work beside what its process does otherwise.
+
+In: a `Receiver` that has not run yet. Out: a `Reception`, which says whether the log still comes in, and waits until it is there up to an LSN.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tailrace.client.receiver import Receiver, received_upto
+from tailrace.dataclass import dataclass
+from tailrace.errors import PeerError, UsageError
+from tailrace.model import Lsn
+
+_IN_USE = "55006"
+_AGAIN = 0.5
+"""Seconds after which who finds another process receiving looks again."""
+_PATIENCE, _POLL = 60.0, 0.005
+"""Seconds in which what is received must come nearer, and from one look to the next."""
+
+
+@dataclass(slots=True)
+class Reception:
+    """`failure` is why no more comes in."""
+
+    directory: Path
+    failure: BaseException | None = None
+
+    def check(self) -> None:
+        """Raise what ended it."""
+        if self.failure is not None:
+            raise self.failure
+
+    def wait(self, lsn: Lsn) -> None:
+        """Until the log is there up to `lsn`, whoever receives it. Raises what ended it, and PeerError (08006) where nothing more comes."""
+        last, since = None, time.monotonic()
+        while (now := received_upto(self.directory) or Lsn(0)) < lsn:
+            self.check()
+            if now != last:
+                last, since = now, time.monotonic()
+            if time.monotonic() - since > _PATIENCE:
+                raise PeerError(f"the server's log did not come up to {lsn}", sqlstate="08006", lsn=lsn)
+            time.sleep(_POLL)
+
+
+@contextmanager
+def receiving(receiver: Receiver, on_failure: Callable[[], None] = lambda: None) -> Iterator[Reception]:
+    """Within the block the log comes in: by a thread of this process, unless another process does it already, and once that ends. `on_failure` is
+    called when something has ended it."""
+    reception = Reception(receiver.directory)
+
+    def work() -> None:
+        while not receiver.is_stopping:
+            try:
+                receiver.run()
+            except BaseException as error:
+                if isinstance(error, UsageError) and error.sqlstate == _IN_USE:
+                    time.sleep(_AGAIN)
+                    continue
+                reception.failure = error
+                on_failure()
+                return
+
+    thread = threading.Thread(target=work, name="tailrace receiver", daemon=True)
+    thread.start()
+    try:
+        yield reception
+    finally:
+        receiver.stop()
+        thread.join()
