@@ -12,6 +12,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from support.command import Run
 from support.decoding import check_equal, text_of
 from support.servers import Server
 from support.slots import TAILRACE
@@ -122,9 +123,15 @@ def _rewrite(server: Server, ends: threading.Event) -> None:
 def test_without_a_receiver(tmp_path: Path) -> None:
     with Server(18, dbname="app") as server:
         server.say("CREATE TABLE t (id int)")
-        state = capture_live(server.dsn(), "app", None, LocalRunner(1), _say)
+        state, _ = capture_live(server.dsn(), "app", None, LocalRunner(1), _say)
         assert state.database_name == "app"
         assert state.complete
+
+
+def test_a_wal_level_below_logical_is_warned_of(tailrace: Run, tmp_path: Path) -> None:
+    with Server(18, {"wal_level": "replica"}, dbname="app") as server:
+        done = tailrace("catalog", "capture", server.dsn(), "--database", "app", "-o", tmp_path / "state")
+    assert (done[0], "wal_level is below logical" in done[2]) == (0, True)
 
 
 def test_what_is_missing_of_rights_is_named(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from tailrace.catalog.data_directory.control_file import ControlFile
 from tailrace.catalog.state.catalog_state import CatalogState
 from tailrace.catalog.state.state_file import write_state
 from tailrace.cli.choice import On
@@ -24,12 +25,7 @@ def capture_to(output: Path, source: Path, database: str, on: On) -> None:
     with counted("records") as progress:
         runner = runner_for(on, opened.segments.stop_lsn - opened.segments.first_lsn, progress.tell)
         state = capture(opened, runner, database)
-    _write(output, state)
-    if opened.control is not None and opened.control.wal_level < LOGICAL:
-        warn(
-            "wal_level is below logical: what is written from here on cannot be decoded until it is raised\n"
-            "HINT:  Set wal_level to logical on the source and restart that. Then capture the state."
-        )
+    _write(output, state, opened.control)
 
 
 def capture_from_server(output: Path, dsn: str, database: str, wal: Path | None, on: On) -> None:
@@ -37,10 +33,15 @@ def capture_from_server(output: Path, dsn: str, database: str, wal: Path | None,
     check_replaceable(output)
     with counted("records") as progress:
         runner = runner_for(on, 0, progress.tell)
-        state = capture_live(dsn, database, wal, runner, progress.tell)
-    _write(output, state)
+        state, control = capture_live(dsn, database, wal, runner, progress.tell)
+    _write(output, state, control)
 
 
-def _write(output: Path, state: CatalogState) -> None:
+def _write(output: Path, state: CatalogState, control: ControlFile | None) -> None:
     write_whole(output, write_state(state))
+    if control is not None and control.wal_level < LOGICAL:
+        warn(
+            "wal_level is below logical: what is written from here on cannot be decoded until it is raised\n"
+            "HINT:  Set wal_level to logical on the source and restart that. Then capture the state."
+        )
     sys.stderr.write(f"catalogs of {state.database_name} as of {state.lsn}; decoding needs WAL from {state.needs_wal_from}\n")

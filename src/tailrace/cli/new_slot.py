@@ -83,7 +83,7 @@ def _new_slot_of_server(
         location = open_or_make(state, server_identity(dsn).system, progress)
         log = ReceivedLog.made(location.path, dsn)
         runner = runner_for(on, 0, progress.tell)
-        catalogs = capture_live(dsn, command.database, log.directory, runner, progress.tell)
+        catalogs, _ = capture_live(dsn, command.database, log.directory, runner, progress.tell)
         with log.receiving(progress.tell):
             here = replace(command, source=str(log.directory), catalog=catalogs)
             return location, finish(service.create(here, location, runner, warn, window))

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from tailrace.catalog.data_directory.control_file import ControlFile
 from tailrace.catalog.state.catalog_state import CatalogState
 from tailrace.client.catalog_files import ServerFiles, copy_catalog_files
 from tailrace.client.receiver import Receiver
@@ -22,8 +23,11 @@ from tailrace.storage.segment_files import arrange, list_segments
 from tailrace.storage.source import Source
 
 
-def capture_live(dsn: str, database: str, wal: Path | None, runner: Runner, tell: Callable[[str], None]) -> CatalogState:
-    """`wal` is the directory into which the server's log is received, by this process if by no other; without it the log is received aside.
+def capture_live(
+    dsn: str, database: str, wal: Path | None, runner: Runner, tell: Callable[[str], None]
+) -> tuple[CatalogState, ControlFile]:
+    """The state, and what the server's pg_control said before. `wal` is the directory into which the server's log is received, by this process if by
+    no other; without it the log is received aside.
 
     Raises:
         PeerError: what the server said, with what is missing of rights.
@@ -31,13 +35,14 @@ def capture_live(dsn: str, database: str, wal: Path | None, runner: Runner, tell
     """
     with tempfile.TemporaryDirectory(prefix="tailrace-capture-") as home, ServerFiles.connected(dsn, database) as files:
         archive = Path(home) / "wal" if wal is None else wal
-        redo = files.control().redo
+        control = files.control()
+        redo = control.redo
         with receiving(Receiver(dsn, archive, begin=redo, retries=False, tell=tell)) as reception:
             reception.wait(redo)
             _check_reaches_back(archive, redo)
             upto = copy_catalog_files(files, database, Path(home) / "data", archive)
             reception.wait(upto)
-            return capture(Source.open(Path(home) / "data"), runner, database, upto)
+            return capture(Source.open(Path(home) / "data"), runner, database, upto), control
 
 
 def _check_reaches_back(archive: Path, redo: Lsn) -> None:
