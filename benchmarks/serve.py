@@ -2,10 +2,11 @@
 
     python benchmarks/serve.py --rows 1000000 --runs 3 --streams 1,4
     python benchmarks/serve.py --queries
+    python benchmarks/serve.py --slow 3 --rows 2000000
 
 The server runs all the while, and both read what it has written. Nothing of the log is indexed before the first run of a slot; the slots of a state
 location share what they found out since, as walsenders share nothing. Medians, by turns. With --queries: how long a client waits for an answer
-from the catalogs, of a log that does not grow and of one that has just grown.
+from the catalogs, of a log that does not grow and of one that has just grown. With --slow: the memory of the server, while clients do not read.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,7 @@ from rich.table import Table
 
 from postgres import MAJOR, PLUGINS, SETTINGS
 from support.builds import find_build
+from support.raw_stream import RawStream
 from support.served import Served
 from support.servers import Server
 from tailrace.model import Lsn
@@ -45,9 +48,13 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--streams", default="1,4")
     parser.add_argument("--queries", action="store_true")
+    parser.add_argument("--slow", type=int, default=0, help="so many clients that stop reading amid a transaction of --rows")
     options = parser.parse_args()
     if options.queries:
         _queries()
+        return
+    if options.slow:
+        _slow(options.slow, options.rows)
         return
     work = WORKLOADS[options.workload]
     with (
@@ -115,6 +122,45 @@ def _median(work: Callable[[], object], before: Callable[[], object] = lambda: N
         work()
         taken.append((time.perf_counter() - began) * 1000)
     return statistics.median(taken[1:])
+
+
+def _slow(clients: int, rows: int) -> None:
+    """What they cost the server: its memory once it has served something, with one of them, with all, and when they have gone."""
+    names = [f"s{number}" for number in range(clients)]
+    with (
+        tempfile.TemporaryDirectory() as home,
+        Server(MAJOR, SETTINGS, wal_segment_mb=16) as server,
+        Served(server.data_dir, Path(home) / "state") as served,
+    ):
+        server.say("CREATE TABLE t (id int PRIMARY KEY, data text)")
+        _make_slots(served, ["warm"])
+        server.say("INSERT INTO t SELECT -i, repeat('x', 100) FROM generate_series(1, 50000) i")
+        with RawStream(served, "warm") as stream:
+            stream.data(50_000)
+        _make_slots(served, names)
+        server.say(f"INSERT INTO t SELECT i, repeat('x', 100) FROM generate_series(1, {rows}) i")
+        sizes = [_resident(served)]
+        with ExitStack() as held:
+            for name in names:
+                held.enter_context(RawStream(served, name)).data(1000)
+                sizes.append(_resident(served))
+        gone = _resident(served)
+    print(
+        f"MB: {sizes[0]:.0f} before, {', '.join(f'{each:.0f}' for each in sizes[1:])} with one after another, {gone:.0f} behind them"
+    )
+
+
+def _make_slots(served: Served, names: list[str]) -> None:
+    with served.connect() as connection:
+        for name in names:
+            connection.execute(f"SELECT pg_create_logical_replication_slot('{name}', 'test_decoding')".encode())
+
+
+def _resident(served: Served) -> float:
+    """MB that the server holds, when it has come to rest."""
+    time.sleep(8)
+    process = psutil.Process(served.process.pid)  # type: ignore[union-attr]
+    return float(process.memory_info().rss / 1e6)
 
 
 def _print(server: Server, served: Served, end: str, megabytes: float, runs: int, counts: list[int]) -> None:
