@@ -15,7 +15,7 @@ from support.servers import Server
 from support.standbys import caught_up, standby_of
 from support.waiting import until
 from tailrace.client.receiver import Receiver, received_upto
-from tailrace.client.receiving import receiving
+from tailrace.client.reception import receiving
 from tailrace.errors import CorruptWal, MissingHistory, TailraceError, UsageError
 from tailrace.model import Lsn
 

@@ -14,7 +14,7 @@ from tailrace.catalog.data_directory.control_file import ControlFile
 from tailrace.catalog.state.catalog_state import CatalogState
 from tailrace.client.catalog_files import ServerFiles, copy_catalog_files
 from tailrace.client.receiver import Receiver
-from tailrace.client.receiving import receiving
+from tailrace.client.reception import receiving
 from tailrace.errors import MissingHistory
 from tailrace.model import Lsn
 from tailrace.pipeline.capture import capture

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tailrace.checksummed_file import FileKind, fact
 from tailrace.client.receiver import Receiver
-from tailrace.client.receiving import Reception, receiving
+from tailrace.client.reception import Reception, receiving
 from tailrace.client.replication_connection import ReplicationConnection, SystemIdentity
 from tailrace.dataclass import dataclass
 from tailrace.errors import PeerError
@@ -56,7 +56,7 @@ class ReceivedLog:
     def receiving(
         self, tell: Callable[[str], None], on_failure: Callable[[], None] = lambda: None
     ) -> AbstractContextManager[Reception]:
-        """Within the block the log comes in (`client.receiving`)."""
+        """Within the block the log comes in (`client.reception`)."""
         return receiving(Receiver(self.dsn, self.directory, tell=tell), on_failure)
 
     def catch_up(self, tell: Callable[[str], None]) -> None:
