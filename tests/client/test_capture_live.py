@@ -23,7 +23,7 @@ from tailrace.errors import PeerError, UsageError
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, open_pipeline
 from tailrace.pipeline.capture_live import capture_live
-from tailrace.storage.source import Source
+from tailrace.sources.source import Source
 
 pytestmark = pytest.mark.postgres
 ALL = [18, *(pytest.param(major, marks=pytest.mark.matrix) for major in (14, 15, 16, 17))]

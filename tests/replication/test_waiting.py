@@ -21,8 +21,8 @@ from tailrace.model import PAGE_SIZE
 from tailrace.pipeline import LocalRunner
 from tailrace.pipeline.following import FollowedLog, NothingNew, Steps
 from tailrace.replication.waiting import AsyncWaiter, Waiter, finish, finish_async
-from tailrace.storage.log_growth import LogEnd, Tail
-from tailrace.storage.source import Source
+from tailrace.sources.log_growth import LogEnd, Tail
+from tailrace.sources.source import Source
 
 MANY = 200
 LONG = 60.0

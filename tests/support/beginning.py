@@ -11,7 +11,7 @@ from tailrace.pipeline.open_log import open_log
 from tailrace.pipeline.runner import Runner
 from tailrace.plan.carried import Carried
 from tailrace.plan.demand import Demand
-from tailrace.storage.source import Source
+from tailrace.sources.source import Source
 from tailrace.wal.index import Index
 
 

@@ -41,7 +41,7 @@ from tailrace.replication.slot_location import SlotLocation
 from tailrace.replication.writers import Calling, Rows
 from tailrace.slots.consumer_session import ConsumerSession
 from tailrace.slots.mark import read_mark, write_mark
-from tailrace.storage.source import Source
+from tailrace.sources.source import Source
 from tailrace.transactions.outline import outline
 from tailrace.wal.index import Index
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tailrace.client.dsn import is_dsn
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.plugins.parameters import with_parameters
 from tailrace.settings import WORK_MEM
+from tailrace.sources.dsn import is_dsn
 from tailrace.types.style import TextStyle
 from tailrace.window import WindowSize, parse_size
 
@@ -57,6 +57,13 @@ def parse_parameters(texts: list[str] | None) -> dict[str, str]:
 def _pair(text: str) -> tuple[str, str | None]:
     name, equals, value = text.partition("=")
     return name, value if equals else None
+
+
+def check_source(source: str) -> str:
+    """A SOURCE that may be one: a server's, or a directory that is there."""
+    if not is_dsn(source) and not Path(source).is_dir():
+        raise UsageError(f'source directory "{source}" does not exist')
+    return source
 
 
 def source_of(source: str | Path) -> str:

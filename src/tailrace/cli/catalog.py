@@ -13,7 +13,7 @@ from tailrace.cli.engine import runner_for
 from tailrace.cli.progress import counted, warn
 from tailrace.pipeline.capture import capture
 from tailrace.pipeline.capture_live import capture_live
-from tailrace.storage.source import Source
+from tailrace.sources.source import Source
 from tailrace.storage.whole_file import check_replaceable, write_whole
 from tailrace.wal.xlog import LOGICAL
 

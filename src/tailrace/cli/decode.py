@@ -20,15 +20,15 @@ from tailrace.plugins.printing import RowPrinter, as_psql, few_at_a_time
 from tailrace.publications.publishing.entry_timeline import Definitions
 from tailrace.publications.subscription import publication_names
 from tailrace.replication.slot_plugin import started_plugin
+from tailrace.sources.source import Source
 from tailrace.storage.index_store import IndexStore
-from tailrace.storage.source import Source
 from tailrace.storage.state_location import StateLocation
 from tailrace.types.style import TextStyle
 from tailrace.window import WindowSize
 
 
 def print_changes(
-    source: Path, database: str, plugin: str, options: dict[str, str | None], *, parameters: dict[str, str], style: TextStyle, two_phase: bool,
+    source: str, database: str, plugin: str, options: dict[str, str | None], *, parameters: dict[str, str], style: TextStyle, two_phase: bool,
     publication: list[str] | None, state: Path | None, catalog: Path | None, start: Lsn | None, upto: Lsn | None, index: Path | None,
     window: WindowSize | None, on: On,
 ) -> None:  # fmt: skip
@@ -36,7 +36,7 @@ def print_changes(
     captured = read_state(catalog.read_bytes(), str(catalog)) if catalog else None
     location = StateLocation.open(state, warn=warn) if state else None
     with counted("rows") as progress:
-        opened = Source.open(source, captured.needs_wal_from if captured else None)
+        opened = Source.open(source, captured.needs_wal_from if captured else None, database=database, tell=progress.tell)
         chosen = started_plugin(
             plugin, options, parameters, opened.segments.major, unknown_types=style.unknown_types, two_phase=two_phase
         )

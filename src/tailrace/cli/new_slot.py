@@ -18,19 +18,18 @@ from tailrace.cli.engine import runner_for
 from tailrace.cli.progress import Progress, counted, warn
 from tailrace.cli.slot_rows import write_slot
 from tailrace.client.catalog_files import ServerFiles
-from tailrace.client.dsn import is_dsn
 from tailrace.errors import UsageError
 from tailrace.model import PG_EPOCH, Lsn
-from tailrace.pipeline.capture_live import capture_live
 from tailrace.replication import service
-from tailrace.replication.received_log import ReceivedLog, server_identity
+from tailrace.replication.server_location import log_of_server
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.replication.waiting import finish
 from tailrace.slots.create_command import CreateReplicationSlot, PastMoment
 from tailrace.slots.slot import check_name
+from tailrace.sources.dsn import is_dsn
+from tailrace.sources.source import Source
 from tailrace.storage.directory import DataDirectory
 from tailrace.storage.server_settings import setting_of
-from tailrace.storage.source import Source
 from tailrace.window import WindowSize
 
 
@@ -80,12 +79,13 @@ def _new_slot_of_server(
     with ServerFiles.connected(dsn, command.database) as files:
         files.control()
     with counted("records") as progress:
-        location = open_or_make(state, server_identity(dsn).system, progress)
-        log = ReceivedLog.made(location.path, dsn)
+        if _is_nothing(state):
+            progress.tell(f'"{state}" is a new state location')
+        location, log = log_of_server(dsn, state, warn)
         runner = runner_for(on, 0, progress.tell)
-        catalogs, _ = capture_live(dsn, command.database, log.directory, runner, progress.tell)
-        with log.receiving(progress.tell):
-            here = replace(command, source=str(log.directory), catalog=catalogs)
+        with log.receiving(progress.tell) as reception:
+            reception.wait_for_anything()
+            here = replace(command, source=str(log.directory))
             return location, finish(service.create(here, location, runner, warn, window))
 
 

@@ -14,20 +14,20 @@ from tailrace.pipeline.log_feed import LogFeed
 from tailrace.pipeline.open_log import open_feed
 from tailrace.pipeline.scanning import Scanning
 from tailrace.plan.demand import OF_TABLES, Demand
+from tailrace.sources.source import Source
 from tailrace.storage.index_store import IndexStore
-from tailrace.storage.source import Source
 from tailrace.types.style import TextStyle
 from tailrace.types.times.text import timestamptz_to_str
 from tailrace.window import WindowSize
 
 
 def open_log(
-    source: Path, database: str, *, catalog: Path | None, index: Path | None, window: WindowSize | None, on: On, progress: Progress,
+    source: str, database: str, *, catalog: Path | None, index: Path | None, window: WindowSize | None, on: On, progress: Progress,
     demand: Demand = OF_TABLES,
 ) -> LogFeed:  # fmt: skip
     """The whole log, planned window by window."""
     captured = read_state(catalog.read_bytes(), str(catalog)) if catalog else None
-    opened = Source.open(source, captured.needs_wal_from if captured else None)
+    opened = Source.open(source, captured.needs_wal_from if captured else None, database=database, tell=progress.tell)
     begin = captured.needs_wal_from if captured else opened.segments.first_lsn
     runner = runner_for(on, opened.segments.stop_lsn - begin, progress.tell)
     scanning = Scanning(store=IndexStore(index, warn) if index else None, window=window)

@@ -22,8 +22,7 @@ from tailrace.publications.describe import PublicationDescriber
 from tailrace.publications.publication import Publication
 from tailrace.publications.publishing.filter_compiler import filter_text
 from tailrace.replication.slot_location import SlotLocation
-from tailrace.storage.segment_files import open_segments
-from tailrace.storage.source import wal_of
+from tailrace.sources.source import Source
 
 CREATE, ALTER, DROP = "CREATE", "ALTER", "DROP"
 _MOST_WARNINGS = 10
@@ -33,7 +32,7 @@ _MOST_WARNINGS = 10
 class AskedSource:
     """Whose publications, as of which LSN (the end of the log if it is None)."""
 
-    path: Path
+    name: str
     database: str
     catalog: Path | None
     at: Lsn | None
@@ -106,9 +105,12 @@ def _parsed(text: str, verb: str) -> tuple[str, Statement]:
 def _opened(asked: AskedSource) -> DatabaseSnapshot:
     captured = read_state(asked.catalog.read_bytes(), str(asked.catalog)) if asked.catalog else None
     with counted("records") as progress:
-        segments = open_segments(wal_of(asked.path))
+        source = Source.open(
+            asked.name, captured.needs_wal_from if captured else None, database=asked.database, tell=progress.tell
+        )
+        segments = source.segments
         runner = runner_for(asked.on, segments.stop_lsn - segments.first_lsn, progress.tell)
-        return open_snapshot(asked.path, asked.database, runner, catalog=captured, at=asked.at)
+        return open_snapshot(source, asked.database, runner, catalog=captured, at=asked.at)
 
 
 def _carry_out(state: Path, here: DatabaseSnapshot, statement: Statement, text: str, *, as_json: bool) -> Publication | None:

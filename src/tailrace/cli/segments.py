@@ -10,16 +10,17 @@ from typing import Any
 from tailrace.cli.tables import Listing, write_json, write_listing
 from tailrace.errors import TailraceError
 from tailrace.model import Lsn
-from tailrace.storage.directory import DataDirectory
+from tailrace.sources.dsn import is_dsn
+from tailrace.sources.source import Source, wal_of
 from tailrace.storage.segment_files import arrange, identity_of, list_segments
 from tailrace.storage.segments import Segment, Segments
 from tailrace.wal.page_header import SHORT_PAGE_HEADER, page_address
 
 
-def ls(source: Path, *, as_json: bool) -> None:
+def ls(source: str, *, as_json: bool) -> None:
     """Print the segments of a data directory, or of a directory of segments."""
-    directory = DataDirectory.at(source)
-    segments = arrange(directory.wal if directory else source)
+    received = Source.open(source) if is_dsn(source) else None
+    segments = arrange(received.segments.directory if received else wal_of(source))
     files = list(_files(segments))
     if as_json:
         write_json(

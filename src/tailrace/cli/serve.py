@@ -6,23 +6,28 @@ import asyncio
 import os
 import signal
 import sys
+import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 from tailrace import kernels
 from tailrace.cli.choice import On
 from tailrace.cli.engine import runner_for
+from tailrace.cli.log_at_hand import log_at_hand
 from tailrace.dataclass import dataclass
 from tailrace.errors import TailraceError
 from tailrace.pipeline.runner import Runner
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.server.host_based_access import Method, parse_rules
 from tailrace.server.instance import Instance
+from tailrace.server.log import ServerLog
 from tailrace.server.malloc import give_back_what_is_freed
 from tailrace.server.roles import parse_roles
 from tailrace.server.server import SlotServer
 from tailrace.server.settings import ServerSettings
 from tailrace.server.tls import load_tls
+from tailrace.sources.dsn import without_password
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,31 +46,52 @@ class AccessFiles:
         return settings
 
 
-def serve_slots(settings: ServerSettings, files: AccessFiles, on: On, *, only_check: bool) -> None:
-    """Until SIGINT or SIGTERM."""
+def serve_slots(source: str, settings: ServerSettings, files: AccessFiles, on: On, *, only_check: bool) -> None:
+    """Until SIGINT or SIGTERM; of a server's log, until it cannot be received any more, which is raised."""
     give_back_what_is_freed()
     settings = files.read_into(settings)
+    log, ends = ServerLog(), _Ends()
+    kernels.before_compiling.append(lambda: log.say(0, "LOG", "compiling kernels for this machine, once: up to a minute"))
 
     def runner(size: int) -> Runner:
         return runner_for(on, size, lambda _: None)
 
-    instance = Instance(settings, runner)
-    kernels.before_compiling.append(
-        lambda: instance.log.say(0, "LOG", "compiling kernels for this machine, once: up to a minute")
-    )
-    SlotLocation.open_or_create(settings.state, instance.system, warn=lambda text: instance.log.say(0, "WARNING", text))
-    if only_check:
-        sys.stdout.write(_said_of(instance))
-        return
-    asyncio.run(_served(SlotServer(instance), instance, files))
+    with log_at_hand(source, settings.state, lambda text: log.say(0, "LOG", text), ends.come) as (path, reception):
+        instance = Instance(replace(settings, source=path), runner, log)
+        SlotLocation.open_or_create(settings.state, instance.system, warn=lambda text: log.say(0, "WARNING", text))
+        if only_check:
+            sys.stdout.write(_said_of(instance, source))
+            return
+        asyncio.run(_served(SlotServer(instance), instance, files, ends))
+        if reception is not None:
+            reception.check()
 
 
-async def _served(server: SlotServer, instance: Instance, files: AccessFiles) -> None:
-    ends = asyncio.Event()
+class _Ends:
+    """The moment at which a server is to end, from whichever thread it comes."""
+
+    def __init__(self) -> None:
+        self._has_come = threading.Event()
+        self._wake: Callable[[], object] | None = None
+
+    def come(self) -> None:
+        self._has_come.set()
+        if self._wake is not None:
+            self._wake()
+
+    async def wait(self) -> None:
+        """In the event loop."""
+        loop, woken = asyncio.get_running_loop(), asyncio.Event()
+        self._wake = lambda: loop.call_soon_threadsafe(woken.set)
+        if not self._has_come.is_set():
+            await woken.wait()
+
+
+async def _served(server: SlotServer, instance: Instance, files: AccessFiles, ends: _Ends) -> None:
     loop = asyncio.get_running_loop()
     before = instance.settings
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, ends.set)
+        loop.add_signal_handler(number, ends.come)
 
     def read_again() -> None:
         try:
@@ -82,13 +108,13 @@ async def _served(server: SlotServer, instance: Instance, files: AccessFiles) ->
         os._exit(0)  # the interpreter would wait for their threads; what is confirmed is on disk
 
 
-def _said_of(instance: Instance) -> str:
+def _said_of(instance: Instance, source: str) -> str:
     """What would be served, and to whom."""
     settings = instance.settings
     load_tls(settings.tls)
     location = SlotLocation.open(settings.state)
     lines = [
-        f"log: {settings.source}, system {instance.system}, PostgreSQL {instance.major}",
+        f"log: {without_password(source)}, system {instance.system}, PostgreSQL {instance.major}",
         f"slots: {', '.join(slot.name for slot in location.slots()) or 'none yet'}, in {settings.state}",
         f"addresses: {', '.join(f'{each}:{settings.port}' for each in settings.listen_addresses)}",
         f"encryption: {'offered' if settings.tls else 'none'}",

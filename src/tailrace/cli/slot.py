@@ -21,7 +21,6 @@ from tailrace.plugins.printing import as_json_rows, as_lines, as_psql
 from tailrace.replication.acquired import Acquired
 from tailrace.replication.get_changes import NewChanges
 from tailrace.replication.output_file import output_to
-from tailrace.replication.received_log import ReceivedLog
 from tailrace.replication.receiving import Outage, receive_into
 from tailrace.replication.service import acquire
 from tailrace.replication.slot_location import SlotLocation
@@ -30,9 +29,10 @@ from tailrace.replication.waiting import Waiter, finish
 from tailrace.replication.writers import Writer, writer_named
 from tailrace.slots.create_command import CreateReplicationSlot
 from tailrace.slots.slot import Slot
+from tailrace.sources.received_log import ReceivedLog
+from tailrace.sources.source import wal_of
 from tailrace.storage.segment_files import open_segments
 from tailrace.storage.segments import UnfinishedCopy
-from tailrace.storage.source import wal_of
 from tailrace.window import WindowSize
 
 

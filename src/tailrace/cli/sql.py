@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tailrace.cli.choice import On
 from tailrace.cli.engine import runner_for
+from tailrace.cli.log_at_hand import log_at_hand
 from tailrace.cli.progress import Progress, warn
 from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
@@ -48,8 +49,13 @@ class Output:
     separator: str
 
 
-def run_session(source: Path, database: str, state: Path, given: Input, *, connect: str, on: On, output: Output) -> int:
+def run_session(source: str, database: str, state: Path, given: Input, *, connect: str, on: On, output: Output) -> int:
     """Carry out what is given; psql's exit status. With a DSN, `connect`, there is a server for what is not the interface's."""
+    with log_at_hand(source, state, warn) as (path, _):
+        return _run_session(path, database, state, given, connect=connect, on=on, output=output)
+
+
+def _run_session(source: Path, database: str, state: Path, given: Input, *, connect: str, on: On, output: Output) -> int:
     progress = Progress("rows", shown=False)
 
     def runner(size: int) -> Runner:

@@ -16,9 +16,9 @@ from tailrace.model import Lsn
 from tailrace.pipeline.runner import LocalRunner, Runner
 from tailrace.pipeline.scanning import count_log, scan_log
 from tailrace.plan.whole_log import check_reaches
+from tailrace.sources.source import Source
 from tailrace.storage.segment_files import list_segments
 from tailrace.storage.segments import Segments
-from tailrace.storage.source import Source
 from tailrace.wal.describe import Described
 from tailrace.wal.statistics import Counted, walk
 
@@ -37,7 +37,7 @@ class RecordFilter:
         return (self.xid is None or record.xid == self.xid) and (not self.relation or self.relation in map(str, record.files))
 
 
-def stat(source: Path, top: int, on: On, *, as_json: bool) -> None:
+def stat(source: str, top: int, on: On, *, as_json: bool) -> None:
     """Print what takes how much of the log; `top` of the relations and transactions."""
     opened = Source.open(source)
     segments = opened.segments
@@ -67,7 +67,7 @@ def _listing(noun: str, counted: Counted, top: int) -> Listing:
     return Listing((noun, "records", "bytes", "%"), [*rows], rest)
 
 
-def dump(source: Path, begin: Lsn | None, stop: Lsn | None, wanted: RecordFilter, limit: int | None, *, as_json: bool) -> None:
+def dump(source: str, begin: Lsn | None, stop: Lsn | None, wanted: RecordFilter, limit: int | None, *, as_json: bool) -> None:
     """Print the records that are wanted, at most `limit`."""
     segments = Source.open(source, begin).segments
     last, printed = int(begin or segments.first_lsn), 0
@@ -89,7 +89,7 @@ def _check_end(segments: Segments, last: int, stop: Lsn | None = None, runner: R
     scan_log(segments, runner or LocalRunner(), Lsn(max(last, segments.first_lsn)), stop=stop)
 
 
-def verify(source: Path, on: On, *, as_json: bool) -> None:
+def verify(source: str, on: On, *, as_json: bool) -> None:
     """Print that all records are sound, and where the log ends. Raises CorruptWal where it is damaged."""
     opened = Source.open(source)
     segments = opened.segments

@@ -37,11 +37,12 @@ class ServerFiles:
 
     @classmethod
     @contextmanager
-    def connected(cls, dsn: str, database: str) -> Iterator[ServerFiles]:
-        """Raises PeerError as the server does."""
+    def connected(cls, dsn: str, database: str = "") -> Iterator[ServerFiles]:
+        """To this database, or the one that the connection string names. Raises PeerError as the server does."""
         import psycopg  # noqa: PLC0415 - only those who connect need it
 
-        words = psycopg.conninfo.make_conninfo(dsn, dbname=database, client_encoding="UTF8")
+        named = {"dbname": database} if database else {}
+        words = psycopg.conninfo.make_conninfo(dsn, **named, client_encoding="UTF8")
         try:
             with psycopg.connect(words, autocommit=True, fallback_application_name="tailrace") as connection:
                 connection.execute("SET search_path = pg_catalog")

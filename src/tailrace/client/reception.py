@@ -15,6 +15,7 @@ from tailrace.client.receiver import Receiver, received_upto
 from tailrace.dataclass import dataclass
 from tailrace.errors import PeerError, UsageError
 from tailrace.model import Lsn
+from tailrace.storage.segment_files import list_segments
 
 _IN_USE = "55006"
 _AGAIN = 0.5
@@ -35,6 +36,11 @@ class Reception:
         if self.failure is not None:
             raise self.failure
 
+    def wait_for_anything(self) -> None:
+        """Until there is a log at all."""
+        if not list_segments(self.directory):
+            self.wait(Lsn(1))
+
     def wait(self, lsn: Lsn) -> None:
         """Until the log is there up to `lsn`, whoever receives it. Raises what ended it, and PeerError (08006) where nothing more comes."""
         last, since = None, time.monotonic()
@@ -51,7 +57,7 @@ class Reception:
 def receiving(receiver: Receiver, on_failure: Callable[[], None] = lambda: None) -> Iterator[Reception]:
     """Within the block the log comes in: by a thread of this process, unless another process does it already, and once that ends. `on_failure` is
     called when something has ended it."""
-    reception = Reception(receiver.directory)
+    reception, ends = Reception(receiver.directory), threading.Event()
 
     def work() -> None:
         while not receiver.is_stopping:
@@ -59,7 +65,7 @@ def receiving(receiver: Receiver, on_failure: Callable[[], None] = lambda: None)
                 receiver.run()
             except BaseException as error:
                 if isinstance(error, UsageError) and error.sqlstate == _IN_USE:
-                    time.sleep(_AGAIN)
+                    ends.wait(_AGAIN)
                     continue
                 reception.failure = error
                 on_failure()
@@ -71,4 +77,5 @@ def receiving(receiver: Receiver, on_failure: Callable[[], None] = lambda: None)
         yield reception
     finally:
         receiver.stop()
+        ends.set()
         thread.join()

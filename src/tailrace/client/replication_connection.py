@@ -167,5 +167,17 @@ class ReplicationConnection:
         raise PeerError(message or lost, detail=detail, hint=hint, sqlstate=state or "08006")
 
 
+def server_identity(dsn: str) -> SystemIdentity:
+    """What the server is. Raises PeerError."""
+    with ReplicationConnection(dsn) as connection:
+        return connection.identify()
+
+
+def server_major(dsn: str) -> int:
+    """The server's major version. Raises PeerError."""
+    with ReplicationConnection(dsn) as connection:
+        return int(connection.show("server_version_num")) // 10000
+
+
 def _text(raw: bytes | memoryview) -> str:
     return bytes(raw).decode("utf-8", "replace").strip()

@@ -1,5 +1,5 @@
-"""The whole pipeline in a minute: a real PostgreSQL 18 does a busy day's work, tailrace decodes its WAL, mirrors the tables into
-Delta, and shows that every row is the same. Nothing needs to be installed, and nothing is left behind.
+"""The whole pipeline in a minute: a real PostgreSQL 18 does a busy day's work, tailrace receives its WAL over a connection, decodes it, mirrors the
+tables into Delta, and shows that every row is the same. Nothing needs to be installed, and nothing is left behind.
 """
 
 from __future__ import annotations
@@ -19,7 +19,11 @@ import psycopg
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from tailrace.catalog.state.catalog_state import CatalogState
 from tailrace.changes import change_batch
+from tailrace.client.receiver import Receiver
+from tailrace.client.reception import Reception, receiving
+from tailrace.dataclass import dataclass
 from tailrace.demo.compare import Comparison, compare
 from tailrace.demo.report import Times, show_page, show_result
 from tailrace.demo.server import Server
@@ -29,11 +33,13 @@ from tailrace.errors import PeerError
 from tailrace.feed import Decoder
 from tailrace.lake.mirror import mirror
 from tailrace.model import Lsn
+from tailrace.pipeline.capture_live import capture_live
 from tailrace.pipeline.open_log import open_pipeline
 from tailrace.pipeline.pipeline import Pipeline
 from tailrace.pipeline.runner import LocalRunner, Runner
 from tailrace.pipeline.scanning import Scanning
 from tailrace.plan.pieces import Piece
+from tailrace.sources.server_copy import last_redo
 
 DATABASE = "shop"
 TRANSACTIONS = 3_000
@@ -69,9 +75,11 @@ def run_demo(
 
 def _scenes(console: Console, server: Server, home: Path, warmup: Warmup, transactions: int) -> tuple[list[Comparison], Times]:
     times, lake = Times(), home / "lake"
-    console.rule("[bold]1. A shop on PostgreSQL 18, with four busy clients", align="left")
-    with server.connect() as connection:
+    console.rule("[bold]1. A shop on PostgreSQL 18, with four busy clients; tailrace receives its WAL", align="left")
+    console.print(f'  tailrace knows of the server only "{server.dsn()}"')
+    with server.connect() as connection, _received(server.dsn(), connection, home / "received") as (log, reception):
         begin, opened, end = _busy_day(console, server, connection, transactions, home / "opening", warmup)
+        reception.wait(end)
     times.wal_bytes = end - begin
     with _timed(console, "waiting for what warmed up meanwhile (on a machine where kernels must be compiled, a minute)"):
         runner = warmup.runner()
@@ -79,15 +87,15 @@ def _scenes(console: Console, server: Server, home: Path, warmup: Warmup, transa
         shutil.rmtree(made)
     console.rule("[bold]2. PostgreSQL decodes its WAL: one walsender", align="left")
     times.walsender = _walsender(console, server, end)
-    # From here on only files are read, so the server may as well rest (tailrace would copy a running one's WAL aside first).
+    # From here on only what was received is read, so the server may as well rest.
     server.stop()
-    console.rule("[bold]3. tailrace decodes the same WAL, with the server stopped", align="left")
-    times.decode, times.changes, times.transactions = _decode(console, server, runner, end)
+    console.rule("[bold]3. tailrace decodes the WAL that it has received, with the server stopped", align="left")
+    times.decode, times.changes, times.transactions = _decode(console, log, runner, end)
     console.print("\nHow it begins, in the words of test_decoding:\n")
-    show_page(console, _pipeline(server, runner, opened))
+    show_page(console, log.pipeline(runner, opened))
     console.print()
     console.rule("[bold]4. The tables, mirrored into Delta", align="left")
-    times.mirror = _mirror(console, server, runner, end, lake)
+    times.mirror = _mirror(console, log, runner, end, lake)
     server.start()
     comparisons = []
     with server.connect() as connection, _progress(console) as progress:
@@ -98,11 +106,31 @@ def _scenes(console: Console, server: Server, home: Path, warmup: Warmup, transa
     return comparisons, times
 
 
+@dataclass(frozen=True, slots=True)
+class _ReceivedShop:
+    """What was received of the server: its log, and the catalogs of the shop before it opened."""
+
+    wal: Path
+    catalogs: CatalogState
+
+    def pipeline(self, runner: Runner, end: Lsn) -> Pipeline:
+        return open_pipeline(self.wal, DATABASE, runner=runner, catalog=self.catalogs, upto_lsn=end)
+
+
+@contextmanager
+def _received(dsn: str, connection: psycopg.Connection[Any], wal: Path) -> Iterator[tuple[_ReceivedShop, Reception]]:
+    """Receive the server's log within the block."""
+    connection.execute("CHECKPOINT")
+    with receiving(Receiver(dsn, wal, begin=last_redo(dsn))) as reception:
+        catalogs, _ = capture_live(dsn, DATABASE, wal, LocalRunner(), lambda _: None)
+        yield _ReceivedShop(wal, catalogs), reception
+        reception.check()
+
+
 def _busy_day(
     console: Console, server: Server, connection: psycopg.Connection[Any], transactions: int, opening: Path, warmup: Warmup
 ) -> tuple[Lsn, Lsn, Lsn]:
     """Positions in the WAL: where decoding begins, where the opening scene ends, where all ends. A copy of that scene is what warms up."""
-    connection.execute("CHECKPOINT")
     begin = Lsn.parse(server.value("SELECT pg_current_wal_insert_lsn()"))
     connection.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [_SLOT])
     open_shop(connection)
@@ -155,10 +183,6 @@ def _walsender(console: Console, server: Server, end: Lsn) -> float:
     return median(taken)
 
 
-def _pipeline(server: Server, runner: Runner, end: Lsn) -> Pipeline:
-    return open_pipeline(server.data_dir, DATABASE, runner=runner, upto_lsn=end)
-
-
 def count_columns(decode: Decoder, piece: Piece) -> int:
     """Decode a stretch into typed Arrow columns; how many changes there were. Runs in a worker."""
     rows = 0
@@ -172,23 +196,23 @@ def _decoded(feed: Pipeline) -> Iterator[int]:
         yield from feed.run(partial(count_columns, feed.decoder), part.pieces)
 
 
-def _decode(console: Console, server: Server, runner: Runner, end: Lsn) -> tuple[float, int, int]:
+def _decode(console: Console, log: _ReceivedShop, runner: Runner, end: Lsn) -> tuple[float, int, int]:
     """The median of the seconds, and how many changes and transactions there are."""
     taken, changes, transactions = [], 0, 0
     for _ in range(_RUNS):
         with _timed(console, "scan, plan, decode into typed columns") as seconds:
-            pipeline = _pipeline(server, runner, end)
+            pipeline = log.pipeline(runner, end)
             changes = sum(_decoded(pipeline))
         taken.append(seconds())
         transactions = len(pipeline.plan.shown)
     return median(taken), changes, transactions
 
 
-def _mirror(console: Console, server: Server, runner: Runner, end: Lsn, lake: Path) -> float:
+def _mirror(console: Console, log: _ReceivedShop, runner: Runner, end: Lsn, lake: Path) -> float:
     with _progress(console) as progress:
         task = progress.add_task("scan, plan, decode, net changes, Delta commits", total=None)
         started = time.monotonic()
-        pipeline = _pipeline(server, runner, end)
+        pipeline = log.pipeline(runner, end)
         mirrored = mirror(pipeline, lake, progress=lambda done, of: progress.update(task, completed=done, total=of))
         taken = time.monotonic() - started
     for each in mirrored:

@@ -10,7 +10,7 @@ from tailrace.pipeline.open_log import open_feed, open_pipeline, open_windows
 from tailrace.pipeline.pipeline import Pipeline
 from tailrace.pipeline.runner import LocalRunner, Runner
 from tailrace.pipeline.scanning import Scanning, count_log, scan_log
-from tailrace.storage.source import Source
+from tailrace.sources.source import Source
 
 __all__ = [
     "LocalRunner", "Pipeline", "Runner", "Scanning", "Source", "capture", "count_log", "open_feed", "open_pipeline", "open_windows", "scan_log",

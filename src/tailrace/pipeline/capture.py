@@ -12,7 +12,7 @@ from tailrace.pipeline.runner import Runner
 from tailrace.pipeline.scanning import scan_log
 from tailrace.plan.consistency import consistency
 from tailrace.plan.whole_log import check_reaches
-from tailrace.storage.source import Source
+from tailrace.sources.source import Source
 from tailrace.transactions.unfinished import subxids_of_prepared, unfinished
 
 

@@ -12,44 +12,25 @@ from pathlib import Path
 
 from tailrace.catalog.data_directory.control_file import ControlFile
 from tailrace.catalog.state.catalog_state import CatalogState
-from tailrace.client.catalog_files import ServerFiles, copy_catalog_files
-from tailrace.client.receiver import Receiver
-from tailrace.client.reception import receiving
-from tailrace.errors import MissingHistory
-from tailrace.model import Lsn
 from tailrace.pipeline.capture import capture
 from tailrace.pipeline.runner import Runner
-from tailrace.storage.segment_files import arrange, list_segments
-from tailrace.storage.source import Source
+from tailrace.sources.received_log import ReceivedLog
+from tailrace.sources.server_directory import server_directory
+from tailrace.sources.source import Source
 
 
 def capture_live(
     dsn: str, database: str, wal: Path | None, runner: Runner, tell: Callable[[str], None]
 ) -> tuple[CatalogState, ControlFile]:
     """The state, and what the server's pg_control said before. `wal` is the directory into which the server's log is received, by this process if by
-    no other; without it the log is received aside.
-
-    Raises:
-        PeerError: what the server said, with what is missing of rights.
-        MissingHistory: `wal` does not reach back to the server's last checkpoint.
-    """
-    with tempfile.TemporaryDirectory(prefix="tailrace-capture-") as home, ServerFiles.connected(dsn, database) as files:
+    no other; without it the log is received aside. Raises as `server_directory` does."""
+    with tempfile.TemporaryDirectory(prefix="tailrace-capture-") as home:
         archive = Path(home) / "wal" if wal is None else wal
-        control = files.control()
-        redo = control.redo
-        with receiving(Receiver(dsn, archive, begin=redo, retries=False, tell=tell)) as reception:
-            reception.wait(redo)
-            _check_reaches_back(archive, redo)
-            upto = copy_catalog_files(files, database, Path(home) / "data", archive)
-            reception.wait(upto)
-            return capture(Source.open(Path(home) / "data"), runner, database, upto), control
+        with server_directory(dsn, database, Path(home) / "data", archive, tell) as taken:
+            return capture(Source.open(taken.path), runner, database, taken.upto), taken.control
 
 
-def _check_reaches_back(archive: Path, redo: Lsn) -> None:
-    """Raise unless the archive has the log from the last checkpoint on."""
-    first = arrange(archive).first_lsn if list_segments(archive) else redo
-    if first > redo:
-        raise MissingHistory(
-            f'"{archive}" begins at {first}, which is behind the redo pointer of the server\'s last checkpoint, {redo}',
-            hint="Capture the state once the server has made another checkpoint (CHECKPOINT makes one at once).", lsn=redo,
-        )  # fmt: skip
+def captured_by_server(path: Path, database: str, runner: Runner) -> CatalogState | None:
+    """The state as of now, where the log at `path` is received from a server; None where it is a log of files, which must tell by themselves."""
+    log = ReceivedLog.of(path)
+    return None if log is None else capture_live(log.dsn, database, log.directory, runner, lambda _: None)[0]

@@ -32,9 +32,9 @@ from tailrace.model import FIRST_NORMAL_OID, Locator, Lsn, Stretch
 from tailrace.pipeline.runner import Runner
 from tailrace.pipeline.scanning import scan_stretch
 from tailrace.plan.consistency import consistency, first_redo, maybe_begun_before
+from tailrace.sources.source import Source
 from tailrace.storage.directory import DEFAULT_TABLESPACE, DataDirectory
 from tailrace.storage.segments import Segments
-from tailrace.storage.source import Source
 from tailrace.transactions.fates import NEVER, TwoPhase
 from tailrace.transactions.scanned_log import Earlier, ScannedLog
 from tailrace.types.style import SEARCH_PATH, TextStyle

@@ -15,9 +15,9 @@ from tailrace.pipeline.catalogs import with_full_xids
 from tailrace.pipeline.runner import Runner
 from tailrace.pipeline.scanning import Scanning, scanned
 from tailrace.plan.consistency import at_start
+from tailrace.sources.source import Source
 from tailrace.storage.allocator import give_back
 from tailrace.storage.index_pile import IndexPile
-from tailrace.storage.source import Source
 from tailrace.transactions.outline import outline
 from tailrace.wal import index
 from tailrace.wal.index import Index

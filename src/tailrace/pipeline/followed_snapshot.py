@@ -11,21 +11,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from tailrace.catalog.state.catalog_state import with_hint_bits
+from tailrace.catalog.state.catalog_state import CatalogState, with_hint_bits
 from tailrace.dataclass import dataclass
 from tailrace.errors import CorruptWal, MissingHistory
 from tailrace.model import Lsn
+from tailrace.pipeline.capture_live import captured_by_server
 from tailrace.pipeline.catalogs import with_full_xids
 from tailrace.pipeline.following import FollowedLog, up_to_its_end
 from tailrace.pipeline.open_log import open_log
+from tailrace.pipeline.open_snapshot import open_snapshot
 from tailrace.pipeline.runner import Runner
 from tailrace.pipeline.windows import carry, history_at
 from tailrace.plan.carried import Carried
 from tailrace.publications.catalog_snapshot import CatalogSnapshot
 from tailrace.publications.database_snapshot import DatabaseSnapshot
+from tailrace.sources.source import Source, wal_of
 from tailrace.storage.segment_files import open_segments
 from tailrace.storage.segments import Segments
-from tailrace.storage.source import Source, wal_of
 from tailrace.wal.index import Index
 from tailrace.wal.log_fingerprint import difference, fingerprint_before
 
@@ -40,6 +42,8 @@ class FollowedSnapshot:
     version: int = 0
     _carried: Carried | None = None
     _log: FollowedLog | None = None
+    _captured: CatalogState | None = None
+    """Of a server that is connected to: what its catalogs were when they were first asked for."""
 
     def look(self, runner_for: Callable[[int], Runner]) -> None:
         """Read what is new; `runner_for` gives what so many bytes of WAL are worked on with. Raises what opening the log raises."""
@@ -59,6 +63,10 @@ class FollowedSnapshot:
         assert self._carried is not None
         return self._carried.lsn
 
+    def at(self, lsn: Lsn, runner: Runner) -> DatabaseSnapshot:
+        """As of an LSN. Raises MissingHistory for one that the log at hand does not have."""
+        return open_snapshot(self.path, self.database, runner, catalog=self._captured, at=lsn)
+
     def snapshot(self, search_path: tuple[str, ...]) -> DatabaseSnapshot:
         """As of the last look, with a history of its own."""
         assert self._carried is not None
@@ -67,16 +75,18 @@ class FollowedSnapshot:
         return DatabaseSnapshot(state.system, state.database, self.database, catalogs)
 
     def _begin(self, runner: Runner) -> None:
-        opened = open_log(self.path, self.database, runner=runner)
+        self._captured = captured_by_server(self.path, self.database, runner)
+        opened = open_log(self.path, self.database, runner=runner, catalog=self._captured)
         source, indexes = opened.source, list(opened.scanned())
         opened.check_holds(indexes, None)
         carried, _ = opened.begin(indexes)
-        # The state is of the end of the log, and has every page: what comes next needs no directory beside it.
-        fates = with_full_xids(source, indexes).fates
-        versions = with_hint_bits(carried.state.versions, fates, carried.state.status)
-        state = replace(
-            carried.state, versions=versions, status=None, multixacts=None, complete=True, timeline=source.segments.timeline
-        )
+        state = carried.state
+        if self._captured is None:
+            # The state is of the end of the log, and has every page: what comes next needs no directory beside it.
+            versions = with_hint_bits(state.versions, with_full_xids(source, indexes).fates, state.status)
+            state = replace(
+                state, versions=versions, status=None, multixacts=None, complete=True, timeline=source.segments.timeline
+            )
         whole = [part for each in indexes if (part := up_to_its_end(each)) is not None]
         self.version += 1
         self._go_on(source, runner, replace(carried, state=state), whole)

@@ -23,9 +23,9 @@ from tailrace.pipeline.runner import Runner
 from tailrace.pipeline.scanning import AS_SUITS, Scanning, cut_at, scanned_stretches
 from tailrace.plan.carried import Carried
 from tailrace.plan.whole_log import check_follows
-from tailrace.storage.log_growth import LogEnd, Tail
+from tailrace.sources.log_growth import LogEnd, Tail
+from tailrace.sources.source import Source
 from tailrace.storage.segments import Segments
-from tailrace.storage.source import Source
 from tailrace.storage.spool import seal
 from tailrace.wal.index import Index
 from tailrace.wal.merge import ended_here

@@ -27,8 +27,8 @@ from tailrace.pipeline.windows import carry, one_ahead, stepped
 from tailrace.plan.carried import Carried
 from tailrace.plan.demand import Demand
 from tailrace.publications.subscription import Subscription
+from tailrace.sources.source import Source
 from tailrace.storage.index_pile import IndexPile
-from tailrace.storage.source import Source
 from tailrace.transactions.fates import fates_of
 from tailrace.window import WindowSize, windows
 

@@ -30,7 +30,7 @@ from tailrace.plan.consistency import consistency
 from tailrace.plan.decodable import check_decodable
 from tailrace.plan.demand import OF_TABLES, Demand
 from tailrace.plan.whole_log import check_reaches
-from tailrace.storage.source import Source
+from tailrace.sources.source import Source
 from tailrace.transactions.fates import NEVER
 from tailrace.transactions.scanned_log import Earlier, ScannedLog
 from tailrace.wal.index import Index
@@ -142,13 +142,14 @@ def open_log(
     source: str | Path | Source, database: str, *, runner: Runner | None = None, catalog: GivenState = None, start_lsn: GivenLsn = None,
     upto_lsn: GivenLsn = None, scanning: Scanning = AS_SUITS, demand: Demand = OF_TABLES,
 ) -> OpenedLog:  # fmt: skip
-    """`source` is a data directory, a base backup, a pg_wal or an archive; without a directory `catalog` is needed, a captured
-    state or its file. The positions are those of `tailrace decode`, and may be text. The log is scanned as `scanning` says, by
-    threads of this process unless there is another `runner`, and planned as an outlet demands it (`plugin.demand`; tables of
-    changes ask for the default). Raises where the state does not fit the source, or needs WAL that it lacks."""
+    """`source` is a data directory, a base backup, a pg_wal or an archive, or a server by its connection string, of which what it
+    has now is received; for WAL alone `catalog` is needed, a captured state or its file. The positions are those of `tailrace
+    decode`, and may be text. The log is scanned as `scanning` says, by threads of this process unless there is another `runner`,
+    and planned as an outlet demands it (`plugin.demand`; tables of changes ask for the default). Raises where the state does not
+    fit the source, or needs WAL that it lacks."""
     captured = state_of(catalog)
     scan_from = captured.needs_wal_from if captured is not None else None
-    source = source if isinstance(source, Source) else Source.open(source, scan_from)
+    source = source if isinstance(source, Source) else Source.open(source, scan_from, database=database)
     segments = source.segments
     if captured is not None:
         captured.check_fits(database, segments.system, segments.major, segments.timeline, segments.history)

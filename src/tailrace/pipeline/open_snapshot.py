@@ -18,12 +18,13 @@ from tailrace.publications.commands.statements import Statement
 from tailrace.publications.database_snapshot import DatabaseSnapshot
 from tailrace.publications.subscription import publication_names
 from tailrace.publications.table_to_copy import TableToCopy, tables_published
+from tailrace.sources.source import Source
 from tailrace.storage.publication_files import PublicationFiles
 from tailrace.storage.state_location import definitions_in
 
 
 def open_snapshot(
-    source: Path, database: str, runner: Runner, *, catalog: CatalogState | None = None, at: Lsn | None = None
+    source: str | Path | Source, database: str, runner: Runner, *, catalog: CatalogState | None = None, at: Lsn | None = None
 ) -> DatabaseSnapshot:
     """The database where its log ends, or `at` an LSN. Raises MissingHistory for one that the log at hand does not have."""
     pipeline = open_pipeline(source, database, runner=runner, catalog=catalog)
@@ -57,7 +58,7 @@ def tables_to_copy(
     """The tables that these publications publish where the log ends, or `at` an LSN, in the order of their names.
     `publication` and `state` are as in `LogFeed.publishing`. Raises UsageError for publications that contradict each other or,
     before 18, do not exist; 18 warns of these."""
-    here = open_snapshot(Path(source), database, runner or LocalRunner(), catalog=state_of(catalog), at=lsn_of(at))
+    here = open_snapshot(source, database, runner or LocalRunner(), catalog=state_of(catalog), at=lsn_of(at))
     definitions = definitions_in(state, here.system, here.database_oid) if state else ()
     tables = tables_published(here, publication_names(publication), definitions)
     return sorted(tables, key=lambda table: (table.schema, table.name))

@@ -34,7 +34,7 @@ from tailrace.publications.publishing.published_pieces import published_pieces
 from tailrace.publications.publishing.published_relation import warn_of_missing
 from tailrace.publications.publishing.publisher import Publisher, publisher_of
 from tailrace.publications.subscription import Subscription
-from tailrace.storage.source import Source
+from tailrace.sources.source import Source
 from tailrace.transactions.blocks import NO_BLOCKS, Blocks, InProgress, with_blocks
 from tailrace.transactions.scanned_log import ScannedLog
 from tailrace.transactions.unfinished import unfinished

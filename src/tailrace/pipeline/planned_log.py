@@ -18,7 +18,7 @@ from tailrace.pipeline.runner import Runner
 from tailrace.plan.demand import OF_TABLES, Demand
 from tailrace.plan.pieces import Piece
 from tailrace.publications.subscription import Subscription, publication_names, shown_relation
-from tailrace.storage.source import Source
+from tailrace.sources.source import Source
 from tailrace.storage.state_location import definitions_in
 from tailrace.transactions.fates import NEVER
 from tailrace.types.style import TextStyle

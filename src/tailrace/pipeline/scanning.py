@@ -11,9 +11,9 @@ from tailrace.model import PAGE_SIZE, STRETCH_BYTES, Locator, Lsn, Stretch
 from tailrace.pipeline.runner import Runner
 from tailrace.pipeline.stored_indexes import LogIndexes, SharedIndexes
 from tailrace.plan.whole_log import check_chain, ended_before
+from tailrace.sources.source import Source
 from tailrace.storage.index_store import IndexStore
 from tailrace.storage.segments import Segments
-from tailrace.storage.source import Source
 from tailrace.transactions.scanned_log import ScannedLog
 from tailrace.wal.index import Index
 from tailrace.wal.pages import WalBytes

@@ -23,9 +23,9 @@ from tailrace.pipeline.pipeline import Pipeline
 from tailrace.pipeline.runner import Runner
 from tailrace.plan.carried import Carried, carried_from
 from tailrace.plan.demand import OF_TABLES, Demand
+from tailrace.sources.source import Source
 from tailrace.storage.allocator import give_back
 from tailrace.storage.index_pile import IndexPile
-from tailrace.storage.source import Source
 from tailrace.transactions.fates import NEVER, fates_of
 from tailrace.transactions.scanned_log import ScannedLog
 from tailrace.types.style import SEARCH_PATH

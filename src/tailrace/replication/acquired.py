@@ -41,8 +41,8 @@ from tailrace.replication.timelines import check_taken, timeline_at
 from tailrace.replication.window_statistics import statistics_of
 from tailrace.slots.slot import WAL_REMOVED, Slot, invalidated
 from tailrace.slots.statistics import SlotStatistics
+from tailrace.sources.source import Source
 from tailrace.storage.segments import Segments
-from tailrace.storage.source import Source
 from tailrace.transactions.blocks import StreamedByXid
 from tailrace.transactions.fates import NEVER
 from tailrace.wal.index import Index

@@ -18,6 +18,7 @@ from pathlib import Path
 from tailrace.dataclass import dataclass
 from tailrace.errors import MissingHistory
 from tailrace.model import Lsn
+from tailrace.pipeline.capture_live import captured_by_server
 from tailrace.pipeline.following import FollowedLog, Steps, open_source
 from tailrace.pipeline.runner import Runner
 from tailrace.plan.carried import Carried
@@ -28,9 +29,9 @@ from tailrace.replication.slot_location import SlotLocation, new_identity
 from tailrace.replication.start_point import find_start_point
 from tailrace.slots.create_command import CreateReplicationSlot
 from tailrace.slots.slot import WAL_REMOVED, Slot, check_name, copy_of, invalidated
+from tailrace.sources.source import Source, wal_of
 from tailrace.storage.segment_files import arrange
 from tailrace.storage.segments import Segments
-from tailrace.storage.source import Source, wal_of
 from tailrace.window import WindowSize
 
 
@@ -60,6 +61,8 @@ def create(
     """A slot as the command has it, once it is known where it can begin, which may have to be waited for. Nothing is made
     before that is known; so without a location that is there nothing is known beforehand, either."""
     check_name(command.name)
+    if command.catalog is None and command.moment is None:
+        command = replace(command, catalog=captured_by_server(Path(command.source), command.database, runner))
     source = Source.open(command.source, command.catalog.needs_wal_from if command.catalog else None)
     major = source.segments.major
     if location is not None:

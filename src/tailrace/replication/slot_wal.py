@@ -13,9 +13,9 @@ from tailrace.model import Lsn
 from tailrace.pipeline.following import NothingNew, Steps
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.slots.slot import WAL_REMOVED, Slot, WalStatus, wal_status
+from tailrace.sources.source import wal_of
 from tailrace.storage.directory import DataDirectory
 from tailrace.storage.segment_files import open_segments
-from tailrace.storage.source import wal_of
 from tailrace.storage.spool import spool_directory, with_copies
 
 _IN_USE, _UNDEFINED = "55006", "42704"

@@ -30,10 +30,10 @@ from tailrace.replication.same_log import fingerprint_in
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.replication.timelines import timeline_at
 from tailrace.slots.create_command import CreateReplicationSlot, PastMoment
+from tailrace.sources.source import Source, wal_of
 from tailrace.storage.index_pile import IndexPile
 from tailrace.storage.segment_files import open_segments
 from tailrace.storage.segments import Segments
-from tailrace.storage.source import Source, wal_of
 from tailrace.transactions.epochs import LOW_WORD
 from tailrace.wal import xact
 from tailrace.wal.index import Index

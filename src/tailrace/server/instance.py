@@ -19,6 +19,7 @@ from tailrace.server.failed_logins import FailedLogins
 from tailrace.server.log import ServerLog
 from tailrace.server.settings import ServerSettings
 from tailrace.server.shared_windows import SharedWindows
+from tailrace.sources.source import wal_of
 from tailrace.sql.kept_catalogs import KeptCatalogs
 from tailrace.sql.kept_translations import KeptTranslations
 from tailrace.sql.privileges import Privileges
@@ -26,7 +27,6 @@ from tailrace.sql.query.duckdb_engine import DuckDbEngine
 from tailrace.sql.source_database import SourceDatabase
 from tailrace.storage.segment_files import open_segments
 from tailrace.storage.segments import Segments
-from tailrace.storage.source import wal_of
 from tailrace.storage.spool import spool_directory
 from tailrace.version import __version__
 

@@ -27,8 +27,8 @@ from tailrace.server.walsender import WalSender
 from tailrace.settings import def_get_boolean
 from tailrace.slots.create_command import CreateReplicationSlot
 from tailrace.slots.slot import Slot, check_failover
+from tailrace.sources.source import wal_of
 from tailrace.sql.result import Result
-from tailrace.storage.source import wal_of
 from tailrace.types import oids
 from tailrace.wire import replication_grammar as grammar
 from tailrace.wire.error_fields import WARNING

@@ -34,6 +34,8 @@ from tailrace.pipeline.scanning import Scanning
 from tailrace.plan.demand import OF_TABLES
 from tailrace.plan.pieces import Piece
 from tailrace.plugins.output_plugin import shut_down
+from tailrace.sources.dsn import is_dsn
+from tailrace.sources.source import Source, major_of
 from tailrace.spark.changed_table import ChangedTable
 from tailrace.spark.pickling import pack, unpack
 from tailrace.spark.plugin_rows import OPTION, PickledWindow, PrintedReader, plugin_of, printed, printed_schema
@@ -43,12 +45,12 @@ from tailrace.spark.stream import StreamOfPlugin, StreamOfTables, TailraceStream
 from tailrace.spark.stream_source import KeptSlot, LogAlone, StreamSource
 from tailrace.spark.workers import message_first, settle
 from tailrace.storage.index_store import IndexStore
-from tailrace.storage.source import Source
 from tailrace.types.style import PARAMETERS
 from tailrace.window import WindowSize, parse_size
 
 OPTIONS = {
-    "source": "data directory, base backup, pg_wal, or directory of archived segments; or what is given to `load`",
+    "source": "data directory, base backup, pg_wal, directory of archived segments, or connection string or URI of a server; "
+    "or what is given to `load`",
     "database": "the table's database",
     "table": "schema.name, as in SQL and as it is called at the end of the range; it is followed through renames and rewrites; "
     "a partitioned table has the changes of its leaves",
@@ -134,7 +136,7 @@ class TailraceSource(DataSource):
         if _names_slot(options):
             return spark_schema(self._wanted().schema())
         if "plugin" in options:
-            plugin = plugin_of(options, Source.open(_needed(options, "source")).segments.major)
+            plugin = plugin_of(options, major_of(_needed(options, "source")))
             with shut_down(plugin):
                 return spark_schema(printed_schema(plugin))
         if "catalog" in options and not {"table", "tables"} & options.keys():  # a stream of all tables
@@ -225,7 +227,8 @@ def _source(options: Mapping[str, str]) -> tuple[Source, CatalogState | None, Sc
     path, index, window = options.get("catalog"), options.get("index"), options.get("window")
     catalog = read_state(Path(path).read_bytes(), path) if path else None
     # Spark plans in a process of its own, which ends before the tasks begin.
-    source = Source.open(options["source"], catalog.needs_wal_from if catalog else None, lasting=PLANNED_SECONDS)
+    since = catalog.needs_wal_from if catalog else None
+    source = Source.open(options["source"], since, lasting=PLANNED_SECONDS, database=options.get("database", ""))
     scanning = Scanning(
         STRETCH_BYTES, IndexStore(Path(index).absolute()) if index else None, WindowSize(parse_size(window)) if window else None
     )
@@ -257,4 +260,10 @@ def _origin(options: Mapping[str, str]) -> StreamSource:
     if _names_slot(options) or "source" not in options:
         return KeptSlot(_needed(options, "state", hint), _needed(options, "slot", hint))
     source, database, catalog = (_needed(options, name, hint) for name in ("source", "database", "catalog"))
+    if is_dsn(source):
+        raise UsageError(
+            "a stream from a server needs a slot", sqlstate="0A000",
+            hint="Create one, into whose state location the server's log is received: tailrace slot create NAME DSN --database DATABASE --state STATE. "
+            "Then give the options state and slot.",
+        )  # fmt: skip
     return LogAlone(source, database, catalog, lsn_of(options.get("startlsn") or None))

@@ -12,6 +12,7 @@ checkpoint is ahead of the slot, the checkpoint counts.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -22,6 +23,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes, SupportsTr
 
 from tailrace.catalog.history.partitions import partitions_of
 from tailrace.catalog.names.qualified_names import read_table_name, read_table_names
+from tailrace.client.reception import Reception
 from tailrace.dataclass import dataclass
 from tailrace.errors import MissingHistory, UsageError
 from tailrace.feed import decode_piece
@@ -32,6 +34,7 @@ from tailrace.plugins.output_plugin import OutputPlugin
 from tailrace.publications.subscription import Subscription, publication_names, shown_relation
 from tailrace.replication.acquired import Acquired, Limit
 from tailrace.replication.get_changes import new_windows
+from tailrace.sources.received_log import ReceivedLog
 from tailrace.spark.changed_table import ChangedTable, has_partitions
 from tailrace.spark.offset import Offset
 from tailrace.spark.pickling import pack, unpack
@@ -132,11 +135,12 @@ class TailraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._origin, self._wanted = origin, wanted
         self._most_bytes = parse_size(most_bytes) if most_bytes else _BATCH.wal_bytes
         self._acquired: Acquired | None = None
+        self._reception: Reception | None = None
         self._stop: Lsn | None = None
         self._latest: dict[str, Any] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_acquired": None, "_latest": None}
+        return {**self.__dict__, "_acquired": None, "_reception": None, "_latest": None}
 
     @message_first()
     def initialOffset(self) -> dict[str, Any]:
@@ -193,7 +197,12 @@ class TailraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _slot(self) -> Acquired:
         if self._acquired is None:
-            self._acquired = self._origin.acquire()
+            acquired = self._acquired = self._origin.acquire()
+            if (log := ReceivedLog.of(acquired.slot.source)) is not None:
+                # It comes in until Spark ends this process.
+                self._reception = ExitStack().enter_context(log.receiving(acquired.location.warn))
+        if self._reception is not None:
+            self._reception.check()
         return self._acquired
 
     def _at(self, start: dict[str, Any]) -> Lsn:

@@ -24,7 +24,8 @@ from tailrace.replication.slot_location import SlotLocation
 from tailrace.replication.waiting import finish
 from tailrace.slots.create_command import CreateReplicationSlot, PastMoment
 from tailrace.slots.slot import Slot
-from tailrace.storage.source import Source
+from tailrace.sources.received_log import ReceivedLog
+from tailrace.sources.source import Source
 from tailrace.user_cache import user_cache
 
 _MOST_STREAMS = "1000"
@@ -62,7 +63,10 @@ class KeptSlot:
     name: str
 
     def acquire(self) -> Acquired:
-        return finish(acquire(self._location(), self.name, LocalRunner()))
+        location = self._location()
+        if (log := ReceivedLog.of(location.slot(self.name).source)) is not None:
+            log.catch_up(location.warn)
+        return finish(acquire(location, self.name, LocalRunner()))
 
     def slot(self) -> Slot:
         return self._location().slot(self.name)

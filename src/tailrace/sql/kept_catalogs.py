@@ -16,7 +16,6 @@ from pathlib import Path
 from tailrace.dataclass import dataclass
 from tailrace.model import Lsn
 from tailrace.pipeline.followed_snapshot import FollowedSnapshot
-from tailrace.pipeline.open_snapshot import open_snapshot
 from tailrace.pipeline.runner import Runner
 from tailrace.sql.views.catalog_tables import CatalogTables
 from tailrace.types.style import TextStyle
@@ -72,6 +71,6 @@ class KeptCatalogs:
     def _opened(self, followed: FollowedSnapshot, at: Lsn | None, style: TextStyle) -> CatalogTables:
         if at is None:
             return CatalogTables(followed.snapshot(style.schemas), style)
-        here = open_snapshot(self._path, followed.database, followed.runner(self._runner_for), at=at)
+        here = followed.at(at, followed.runner(self._runner_for))
         here.catalogs.history.search_path = style.schemas
         return CatalogTables(here, style)

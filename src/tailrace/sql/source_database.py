@@ -26,12 +26,13 @@ from tailrace.replication.session_slots import SessionSlots
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.replication.waiting import Waiter, finish
 from tailrace.slots.slot import Slot, check_name
+from tailrace.sources.received_log import ReceivedLog
+from tailrace.sources.source import Source, wal_of
 from tailrace.sql.interrupt import Interrupt
 from tailrace.sql.privileges import UNRESTRICTED, Privileges
 from tailrace.storage.directory import DataDirectory
 from tailrace.storage.segment_files import open_segments
 from tailrace.storage.segments import Segments
-from tailrace.storage.source import Source, wal_of
 from tailrace.types.style import TextStyle
 
 if TYPE_CHECKING:
@@ -86,6 +87,8 @@ class SourceDatabase:
         can tell. A name that stands in pg_database's file is taken to be there; one that does not may be in the log yet."""
         directory = DataDirectory.at(self.path)
         if directory is None:
+            if ReceivedLog.of(self.path) is not None:  # its server can
+                self.catalogs(None, TextStyle())
             return
         file = directory.files_of(0) / str(directory.relation_map(0).get(_PG_DATABASE, _PG_DATABASE))
         padded = self.name.encode("utf-8", "surrogateescape").ljust(_NAME_BYTES, b"\0")
@@ -128,6 +131,8 @@ class SourceDatabase:
 
     def acquired(self, slot: Slot) -> Acquired:
         """The slot, which may be one that this session has made for itself; to be released at the end of a `with` block."""
+        if (log := ReceivedLog.of(slot.source)) is not None:
+            log.catch_up(self.warn)
         runner = self.runner_for(slot.backlog(self.segments().stop_lsn))
         return self.finish(self.temporary.acquire(slot, self.location, runner))
 

@@ -35,7 +35,7 @@ def capture(
     """Capture the catalog state of a database."""
     with loading():
         from tailrace.cli.catalog import capture_from_server, capture_to
-        from tailrace.client.dsn import is_dsn
+        from tailrace.sources.dsn import is_dsn
 
     if is_dsn(source):
         capture_from_server(output, source, database, wal, on)

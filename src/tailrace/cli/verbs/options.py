@@ -15,11 +15,14 @@ _PARAMETERS = (
     "logical_decoding_work_mem."
 )
 
-SourceArgument = Annotated[Path, typer.Argument(help="Data directory, base backup, pg_wal, or directory of archived segments.")]
-LiveSourceArgument = Annotated[
-    Path, typer.Argument(help="Data directory, running or stopped, its pg_wal, or a directory of archived segments.")
+SourceArgument = Annotated[
+    str,
+    typer.Argument(
+        help="Data directory, base backup, pg_wal, directory of archived segments, or connection string or URI of a server.",
+        metavar="SOURCE",
+    ),
 ]
-ServerOrLiveSourceArgument = Annotated[
+LiveSourceArgument = Annotated[
     str,
     typer.Argument(
         help="Data directory, running or stopped, its pg_wal, a directory of archived segments, or connection string or URI of a server.",

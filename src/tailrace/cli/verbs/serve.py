@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from tailrace.cli.arguments import check_source
 from tailrace.cli.choice import On
 from tailrace.cli.loading import loading
 from tailrace.cli.verbs.options import LiveSourceArgument, OnOption
@@ -48,8 +49,7 @@ def serve(
     on: OnOption = On.LOCAL,
 ) -> None:
     """Serve PostgreSQL's replication protocol: pg_recvlogical, subscribers and drivers stream slots from here as from the server."""
-    if not source.is_dir():
-        raise UsageError(f'source directory "{source}" does not exist')
+    check_source(source)
     if status:
         with loading():
             from tailrace.cli.server_status import print_status
@@ -67,9 +67,9 @@ def serve(
 
     tls = None if ssl_cert_file is None or ssl_key_file is None else TlsFiles(ssl_cert_file, ssl_key_file)
     settings = ServerSettings(
-        source=source, state=state, listen_addresses=tuple(listen or ["127.0.0.1"]), port=port,
+        source=Path(source), state=state, listen_addresses=tuple(listen or ["127.0.0.1"]), port=port,
         unix_socket_directory=socket_directory, tls=tls, max_connections=max_connections, max_wal_senders=max_wal_senders,
         wal_sender_timeout=wal_sender_timeout, authentication_timeout=authentication_timeout,
         synchronous_standby_names=synchronous_standby_names, log_replication_commands=log_replication_commands,
     )  # fmt: skip
-    serve_slots(settings, AccessFiles(hba, roles), on, only_check=check)
+    serve_slots(source, settings, AccessFiles(hba, roles), on, only_check=check)

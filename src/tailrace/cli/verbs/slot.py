@@ -12,10 +12,10 @@ from tailrace.cli.choice import On
 from tailrace.cli.loading import loading
 from tailrace.cli.verbs.options import (
     JsonOption,
+    LiveSourceArgument,
     OnOption,
     PluginOption,
     PluginOptions,
-    ServerOrLiveSourceArgument,
     SetOption,
     WalCatalogOption,
     WindowOption,
@@ -35,7 +35,7 @@ UptoChanges = Annotated[int, typer.Option(help="Give no further transaction once
 @app.command()
 def create(
     name: NameArgument,
-    source: ServerOrLiveSourceArgument,
+    source: LiveSourceArgument,
     database: Annotated[str, typer.Option(help="Database whose changes the slot gives.")],
     state: StateOption,
     plugin: PluginOption = "test_decoding",

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
+from tailrace.cli.arguments import check_source
 from tailrace.cli.choice import On
 from tailrace.cli.loading import loading
 from tailrace.cli.verbs.options import LiveSourceArgument, OnOption
-from tailrace.errors import UsageError
 
 
 def sql(
@@ -40,8 +40,7 @@ def sql(
     on: OnOption = On.AUTO,
 ) -> None:
     """Carry out SQL as psql does: the functions and views of logical decoding, on slots that are kept outside of the server."""
-    if not source.is_dir():
-        raise UsageError(f'source directory "{source}" does not exist')
+    check_source(source)
     with loading():
         from tailrace.cli.sql import Input, Output, run_session
 

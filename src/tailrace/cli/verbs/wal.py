@@ -11,12 +11,11 @@ import typer
 from tailrace.cli.arguments import parse_lsn
 from tailrace.cli.choice import On
 from tailrace.cli.loading import loading
-from tailrace.cli.verbs.options import JsonOption, OnOption
+from tailrace.cli.verbs.options import JsonOption, OnOption, SourceArgument
 from tailrace.errors import UsageError
 from tailrace.wal.resource_managers import manager_named
 
 app = typer.Typer(help="Look at write-ahead log, and receive it.", no_args_is_help=True)
-SourceArgument = Annotated[Path, typer.Argument(help="Data directory, pg_wal, or directory of archived segments.")]
 
 
 @app.command()

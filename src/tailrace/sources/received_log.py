@@ -7,22 +7,26 @@ Whoever uses a slot on it has the log received meanwhile, unless another process
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from tailrace.checksummed_file import FileKind, fact
-from tailrace.client.receiver import Receiver
+from tailrace.client.receiver import Receiver, received_upto
 from tailrace.client.reception import Reception, receiving
-from tailrace.client.replication_connection import ReplicationConnection, SystemIdentity
+from tailrace.client.replication_connection import server_identity
 from tailrace.dataclass import dataclass
 from tailrace.errors import PeerError
+from tailrace.sources.dsn import without_password
+from tailrace.sources.server_copy import last_redo
+from tailrace.storage.segment_files import list_segments
 from tailrace.storage.whole_file import make_folder, write_whole
 
 RECEIVED, _SERVER = "received", ".server"
 SERVER_FILE = FileKind(
     "server", "a server's address", 1, "zstd", "Create a slot with SOURCE as a connection string: it writes the file anew."
 )
-_SECRETS = ("password", "sslpassword")
+_GIVEN: dict[Path, str] = {}
+"""Connection strings that this process was given, passwords and all, by the directory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,21 +38,22 @@ class ReceivedLog:
     @classmethod
     def made(cls, state: Path, dsn: str) -> ReceivedLog:
         """That of a location, which from now on is of this server."""
-        from psycopg import conninfo  # noqa: PLC0415 - only those who connect need it
-
-        words = {name: value for name, value in conninfo.conninfo_to_dict(dsn).items() if name not in _SECRETS}
         directory = (state / RECEIVED).absolute()
         make_folder(directory)
-        write_whole(directory / _SERVER, SERVER_FILE.write({"dsn": conninfo.make_conninfo(**words)}, {}))
+        write_whole(directory / _SERVER, SERVER_FILE.write({"dsn": without_password(dsn)}, {}))
+        _GIVEN[directory] = dsn
         return cls(directory)
 
     @classmethod
-    def of(cls, source: str) -> ReceivedLog | None:
+    def of(cls, source: str | Path) -> ReceivedLog | None:
         """The log that is a slot's source; None where that is in files of others."""
         return cls(Path(source)) if (Path(source) / _SERVER).is_file() else None
 
     @property
     def dsn(self) -> str:
+        """How to connect: as this process was told, or with what the file says."""
+        if (given := _GIVEN.get(self.directory)) is not None:
+            return given
         path = self.directory / _SERVER
         text: str = SERVER_FILE.read_as(path.read_bytes(), str(path), {}, lambda facts, _: fact(facts["dsn"], str))
         return text
@@ -56,8 +61,9 @@ class ReceivedLog:
     def receiving(
         self, tell: Callable[[str], None], on_failure: Callable[[], None] = lambda: None
     ) -> AbstractContextManager[Reception]:
-        """Within the block the log comes in (`client.reception`)."""
-        return receiving(Receiver(self.dsn, self.directory, tell=tell), on_failure)
+        """Within the block the log comes in (`client.reception`): what there is first begins where the server's catalogs can be captured."""
+        begin = None if list_segments(self.directory) else last_redo(self.dsn)
+        return receiving(Receiver(self.dsn, self.directory, begin=begin, tell=tell), on_failure)
 
     def catch_up(self, tell: Callable[[str], None]) -> None:
         """Receive what the server has by now. Where it cannot be reached, what was received so far has to do, which is told."""
@@ -66,11 +72,7 @@ class ReceivedLog:
         except PeerError as error:
             tell(f"{error.message.splitlines()[0]}; there is what was received before")
             return
-        with self.receiving(tell) as reception:
+        with (
+            self.receiving(tell) if received_upto(self.directory) is None else nullcontext(Reception(self.directory)) as reception
+        ):
             reception.wait(upto)
-
-
-def server_identity(dsn: str) -> SystemIdentity:
-    """What the server is. Raises PeerError."""
-    with ReplicationConnection(dsn) as connection:
-        return connection.identify()

@@ -1,14 +1,19 @@
-"""Where WAL comes from, as the user names it."""
+"""Where WAL comes from, as the user names it: files, or a server by its connection string."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from tailrace.catalog.data_directory.commit_status import CommitStatus
 from tailrace.catalog.data_directory.control_file import ControlFile
+from tailrace.client.replication_connection import server_major
 from tailrace.dataclass import dataclass
 from tailrace.errors import CorruptWal, UsageError
 from tailrace.model import Lsn
+from tailrace.sources.dsn import is_dsn
+from tailrace.sources.server_copy import ServerCopy, received_copy
 from tailrace.storage.directory import DataDirectory
 from tailrace.storage.lease import Lease
 from tailrace.storage.segment_files import open_segments
@@ -16,21 +21,36 @@ from tailrace.storage.segments import Segments
 from tailrace.storage.spool import spool_directory, spooled, with_copies
 
 
+def _nobody(_: str) -> None:
+    pass
+
+
 @dataclass(slots=True)
 class Source:
     """WAL, and the data directory that it belongs to if there is one, with its control file; of a running server also pg_xact. Both are as they were
-    before the WAL was copied, so that they know of nothing that is not in there. `lease` keeps the copy in its place while the source lives."""
+    before the WAL was copied, so that they know of nothing that is not in there. `lease` keeps the copy in its place while the source lives, and
+    `received` that of a server's log."""
 
     segments: Segments
     directory: DataDirectory | None
     status: CommitStatus | None = None
     control: ControlFile | None = None
     lease: Lease | None = None
+    received: ServerCopy | None = None
 
     @classmethod
-    def open(cls, path: str | Path, since: Lsn | None = None, lasting: float = 0, *, for_catalogs: bool = True) -> Source:
+    def open(
+        cls, path: str | Path, since: Lsn | None = None, lasting: float = 0, *, for_catalogs: bool = True, database: str = "",
+        tell: Callable[[str], None] = _nobody,
+    ) -> Source:  # fmt: skip
         """A data directory or base backup, a pg_wal, or an archive of segments. Of a running server's WAL only what lies at `since` or behind it is
-        copied, and kept for at least `lasting` seconds. pg_xact is read for those who look at pages of catalogs."""
+        copied, and kept for at least `lasting` seconds. pg_xact is read for those who look at pages of catalogs.
+
+        Of a server, by its connection string, what it has now is received: WAL from `since` on; or from its last checkpoint on, with the catalogs of
+        `database`. `tell` hears how that goes."""
+        if isinstance(path, str) and is_dsn(path):
+            copy = received_copy(path, database, since, lasting, tell)
+            return replace(cls.open(copy.path, since), lease=copy.lease, received=copy)
         if not Path(path).is_dir():
             raise UsageError(f'source directory "{path}" does not exist')
         path = Path(path).absolute()  # workers may stand elsewhere
@@ -53,6 +73,11 @@ class Source:
                 segments, kept = with_copies(segments, spool_directory(), since)
                 return cls(segments, directory, status, control, kept)
         return cls(segments, directory, status, control)
+
+
+def major_of(source: str) -> int:
+    """Of the server that writes a SOURCE's log. Raises as opening it does."""
+    return server_major(source) if is_dsn(source) else Source.open(source).segments.major
 
 
 def wal_of(source: str | Path) -> Path:

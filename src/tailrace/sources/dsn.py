@@ -9,6 +9,20 @@ _URI = re.compile(r"postgres(ql)?://")
 _WORD = re.compile(r"\s*[a-z_]+\s*=")
 
 
+_SECRETS = ("password", "sslpassword")
+
+
+def without_password(dsn: str) -> str:
+    """A SOURCE as it may be shown, or kept in a file: a connection string loses its passwords."""
+    if not is_dsn(dsn):
+        return dsn
+    from psycopg import conninfo  # noqa: PLC0415 - only those who connect need it
+
+    return conninfo.make_conninfo(
+        **{name: value for name, value in conninfo.conninfo_to_dict(dsn).items() if name not in _SECRETS}
+    )
+
+
 def is_dsn(text: str) -> bool:
     """Whether it names a server, and no file: a path with a `=` in it is one if it is there, or is written with a slash."""
     if _URI.match(text):

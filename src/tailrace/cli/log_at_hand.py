@@ -1,0 +1,25 @@
+"""The log that a session reads: a SOURCE of files as it is; of a server, what is received into the state location while the session lasts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tailrace.client.reception import Reception
+from tailrace.replication.server_location import log_of_server
+from tailrace.sources.dsn import is_dsn
+
+
+@contextmanager
+def log_at_hand(
+    source: str, state: Path, warn: Callable[[str], None], on_failure: Callable[[], None] = lambda: None
+) -> Iterator[tuple[Path, Reception | None]]:
+    """The directory to be read, and what receives into it, if anything does. `on_failure` is called when that has ended."""
+    if not is_dsn(source):
+        yield Path(source), None
+        return
+    _, log = log_of_server(source, state, warn)
+    with log.receiving(warn, on_failure) as reception:
+        reception.wait_for_anything()
+        yield log.directory, reception
