@@ -136,11 +136,13 @@ class TailraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._most_bytes = parse_size(most_bytes) if most_bytes else _BATCH.wal_bytes
         self._acquired: Acquired | None = None
         self._reception: Reception | None = None
+        self._held = ExitStack()
+        """Closed when Spark ends this process."""
         self._stop: Lsn | None = None
         self._latest: dict[str, Any] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_acquired": None, "_reception": None, "_latest": None}
+        return {**self.__dict__, "_acquired": None, "_reception": None, "_held": ExitStack(), "_latest": None}
 
     @message_first()
     def initialOffset(self) -> dict[str, Any]:
@@ -199,8 +201,7 @@ class TailraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._acquired is None:
             acquired = self._acquired = self._origin.acquire()
             if (log := ReceivedLog.of(acquired.slot.source)) is not None:
-                # It comes in until Spark ends this process.
-                self._reception = ExitStack().enter_context(log.receiving(acquired.location.warn))
+                self._reception = self._held.enter_context(log.receiving(acquired.location.warn))
         if self._reception is not None:
             self._reception.check()
         return self._acquired
