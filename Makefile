@@ -46,10 +46,10 @@ bounds: $(READY) ## every kernel with its bounds checked (it says how many ran),
 	NUMBA_BOUNDSCHECK=1 TAILRACE_KERNELS_MET=$$met $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not spark and not matrix and not soak and not marathon" $(CHECKED) && \
 	PYTHONPATH=tests $(BIN)/python -m support.kernels_met $$met
 
-test-matrix: $(READY) ## live comparison of text on fetched PostgreSQL builds (of each test an eighth of the cases, one at least; the others: marathon), and a minute each of generated workloads and messages (needs npm)
+test-matrix: $(READY) ## live comparison of text on fetched PostgreSQL builds (of each test an eighth of the cases, one at least; the others: marathon), and half a minute each of generated workloads and messages (needs npm)
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "matrix and not marathon"
-	PYTHONPATH=tests $(BIN)/python tests/fuzz_messages.py --seconds 60 --seed 1 & messages=$$!; \
-	PYTHONPATH=tests $(BIN)/python tests/fuzz.py --minutes 1 --seed 1; texts=$$?; wait $$messages && exit $$texts
+	PYTHONPATH=tests $(BIN)/python tests/fuzz_messages.py --seconds 30 --seed 1 & messages=$$!; \
+	PYTHONPATH=tests $(BIN)/python tests/fuzz.py --minutes 0.5 --seed 1; texts=$$?; wait $$messages && exit $$texts
 
 test-extras: $(READY) ## wheel and source distribution, built in a new environment; each extra alone, from that wheel
 	$(BIN)/python tests/extras.py

@@ -100,6 +100,7 @@ def test_windows_of_one_record(name: tuple[str, int, str], tmp_path: Path) -> No
     compared.check_all(compared.road.in_windows(compared.outlets, cuts), f"record by record, {len(cuts)} from {cuts[0]} on")
 
 
+@pytest.mark.marathon
 @pytest.mark.parametrize("name", EVERY)
 def test_live(name: tuple[str, int, str], tmp_path: Path) -> None:
     compared, dice = _compared(name, tmp_path)

@@ -35,6 +35,7 @@ def test_every_damage_ends_in_the_same_rows_or_one_error(scenes: list[Scene]) ->
     assert _unfair(scenes, 30, SEED) == []
 
 
+@pytest.mark.marathon
 @pytest.mark.matrix
 def test_much_damage_ends_in_the_same_rows_or_one_error(tmp_path: Path) -> None:
     scenes = [build_scene(story, major, tmp_path / f"{story}-{major}") for story, major in CASES]

@@ -92,7 +92,10 @@ ONLY_IN_THE_MARATHON = {
     "logicalproto/test_foreign_parsers.py::test_what_we_make_of_recorded_logs",
     "logicalproto/test_foreign_parsers.py::test_a_live_server_and_ours",
     "plugins/test_debezium_engine.py::test_as_the_engine_tells_them",
+    "server/test_clients.py::test_pglogrepl_streams",
     "oracle/test_clusters.py::test_a_row_of_nearly_a_gigabyte",
+    # the same with more seeds is in `make test`
+    "test_hostile.py::test_much_damage_ends_in_the_same_rows_or_one_error",
     "oracle/test_regression_suite.py::test_the_regression_suite_is_told_as_the_server_tells_it",
     "oracle/test_subscription_suite.py::test_subscriptions_are_sent_what_the_server_sends",
     "publications/test_feed.py::test_every_scenario",

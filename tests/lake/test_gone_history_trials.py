@@ -23,7 +23,7 @@ from tailrace.lake.targets import TroubleWarning
 from tailrace.pipeline import open_feed
 
 pytestmark = pytest.mark.postgres
-TRIALS = [pytest.param(seed, marks=[] if seed < 2 else pytest.mark.marathon) for seed in range(100)]
+TRIALS = [pytest.param(seed, marks=[] if seed < 1 else pytest.mark.marathon) for seed in range(100)]
 CAUSES = ("but the log ends at", "but the log has another record at", "follows timeline")
 Rows = list[dict[str, Any]]
 

@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.matrix, pytest.mark.postgres]
 APART = ("SET allow_in_place_tablespaces = on", "CREATE TABLESPACE apart LOCATION ''")
 
 
-@pytest.mark.parametrize("megabytes", [2, 64, 1024])
+@pytest.mark.parametrize("megabytes", [2, 64, pytest.param(1024, marks=pytest.mark.marathon)])
 def test_segment_sizes(megabytes: int, tmp_path: Path) -> None:
     schedule = make_schedule(7, 200)
     settings = {"min_wal_size": f"{2 * megabytes}MB"}

@@ -152,6 +152,7 @@ def test_two_rows_that_have_one_key_for_a_moment(data: Path, tailrace: Run) -> N
     ]  # fmt: skip
 
 
+@pytest.mark.marathon
 @pytest.mark.spark
 def test_on_spark_it_is_the_same(data: Path, spark: SparkSession) -> None:
     from tailrace.spark.jobs import SparkRunner  # noqa: PLC0415

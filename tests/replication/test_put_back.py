@@ -43,7 +43,7 @@ def read_ahead(tmp_path: Path, tailrace: Run) -> Iterator[tuple[Server, Path, Pa
         yield server, copy, state
 
 
-@pytest.mark.parametrize("grows", [True, False], ids=["longer", "shorter"])
+@pytest.mark.parametrize("grows", [True, pytest.param(False, marks=pytest.mark.marathon)], ids=["longer", "shorter"])
 def test_a_slot(grows: bool, tmp_path: Path, tailrace: Run) -> None:
     with read_ahead(tmp_path, tailrace) as (server, copy, state):
         before = SlotLocation.open(state).slot("mine")
@@ -65,6 +65,7 @@ def test_a_slot(grows: bool, tmp_path: Path, tailrace: Run) -> None:
         )
 
 
+@pytest.mark.marathon
 def test_indexes_of_a_history_that_is_gone_are_made_again(tmp_path: Path, tailrace: Run) -> None:
     """One slot has read ahead, and what it has scanned is kept for the others of its location. There were no rows of theirs, and now there are."""
     state = tmp_path / "state"

@@ -327,6 +327,7 @@ def _change_on_and_on(path: Path, mark: Carried, seed: int) -> None:
             _change(location, mark, dice)
 
 
+@pytest.mark.soak
 def test_killed_at_any_moment(location: SlotLocation, mark: Carried) -> None:
     """Whatever it was about: the location opens, all that is in it is whole, what is left over goes, and all can be done again."""
     dice = random.Random(20)

@@ -65,6 +65,7 @@ def test_who_counts() -> None:
     assert sync_state(parse_synchronous_standby_names("4 (a, b, c)"), standbys).confirmed == (0, 0, 0)
 
 
+@pytest.mark.soak
 @pytest.mark.postgres
 def test_it_is_told_everywhere(tmp_path: Path) -> None:
     with (

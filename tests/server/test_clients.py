@@ -240,6 +240,7 @@ def test_other_drivers(tmp_path: Path) -> None:
         assert told[3] == "table public.data: INSERT: id[integer]:1 data[text]:'two'"
 
 
+@pytest.mark.marathon
 @pytest.mark.matrix
 def test_pglogrepl_streams(tmp_path: Path) -> None:
     sources = Path(__file__).parents[1] / "parsers" / "go_client"

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.postgres
 _THREADS, _TABLES = 4, 25
 
 
+@pytest.mark.soak
 def test_what_is_committed_is_seen_by_the_next_query(tmp_path: Path) -> None:
     with Server(18) as server, Served(server.data_dir, tmp_path / "state") as served:
         seen: list[str] = []

@@ -67,9 +67,9 @@ def test_the_past(server: Server, tailrace: Run) -> None:
     dsn = f"postgresql://postgres@127.0.0.1:{server.port}/app"
     code, out, err = tailrace("history", dsn, "public.t", "--database", "app")
     assert code == 0, err
-    assert "ALTER TABLE" in out.upper() or "w" in out
+    assert "w integer" in out
     code, out, err = tailrace("blame", dsn, "public.t", "5", "--database", "app")
-    assert (code, out.count("update"), err) == (0, 1, "")
+    assert (code, out.lower().count("update"), err) == (0, 1, "")
 
 
 def test_publications(server: Server, tailrace: Run, tmp_path: Path) -> None:

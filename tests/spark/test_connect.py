@@ -94,6 +94,7 @@ def _stay_out(spark: SparkSession, paths: dict[str, str]) -> None:
     sys.addaudithook(refuse)
 
 
+@pytest.mark.marathon
 def test_reads(both: Both) -> None:
     """Batches: a typed table, its change feed, what is published, what plugins print; positions as functions and in SQL; what became of tables."""
     start = str(both.confirmed())

@@ -50,7 +50,7 @@ def serve_slots(source: str, settings: ServerSettings, files: AccessFiles, on: O
     """Until SIGINT or SIGTERM; of a server's log, until it cannot be received any more, which is raised."""
     give_back_what_is_freed()
     settings = files.read_into(settings)
-    log, ends = ServerLog(), _Ends()
+    log, ends = ServerLog(), _Shutdown()
     kernels.before_compiling.append(lambda: log.say(0, "LOG", "compiling kernels for this machine, once: up to a minute"))
 
     def runner(size: int) -> Runner:
@@ -67,7 +67,7 @@ def serve_slots(source: str, settings: ServerSettings, files: AccessFiles, on: O
             reception.check()
 
 
-class _Ends:
+class _Shutdown:
     """The moment at which a server is to end, from whichever thread it comes."""
 
     def __init__(self) -> None:
@@ -87,7 +87,7 @@ class _Ends:
             await woken.wait()
 
 
-async def _served(server: SlotServer, instance: Instance, files: AccessFiles, ends: _Ends) -> None:
+async def _served(server: SlotServer, instance: Instance, files: AccessFiles, ends: _Shutdown) -> None:
     loop = asyncio.get_running_loop()
     before = instance.settings
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -69,7 +69,8 @@ def _listing(noun: str, counted: Counted, top: int) -> Listing:
 
 def dump(source: str, begin: Lsn | None, stop: Lsn | None, wanted: RecordFilter, limit: int | None, *, as_json: bool) -> None:
     """Print the records that are wanted, at most `limit`."""
-    segments = Source.open(source, begin).segments
+    opened = Source.open(source, begin)
+    segments = opened.segments
     last, printed = int(begin or segments.first_lsn), 0
     for record in walk(segments, begin, stop):
         if limit is not None and printed >= limit:

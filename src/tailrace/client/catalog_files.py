@@ -171,6 +171,8 @@ def _as_ours(error: Any, database: str) -> TailraceError:
     """With the right that is missing, where one is."""
     message = error.diag.message_primary or str(error).strip()
     hint = error.diag.message_hint or ""
+    if f'database "{database}" does not exist' in message:
+        return UsageError(f'database "{database}" does not exist', sqlstate=_NO_DATABASE)
     if error.sqlstate == _FORBIDDEN and "pg_read_binary_file" in message:
         hint = f'In database "{database}": {_GRANT.format(role="…")} Or capture the state from a base backup (pg_basebackup).'
     return PeerError(message, detail=error.diag.message_detail or "", hint=hint, sqlstate=error.sqlstate or "08006")
