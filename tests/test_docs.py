@@ -33,6 +33,7 @@ UPDATE orders SET status = 'sent', total = total + 1 WHERE id < 20;
 def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """What the guides call it -> where it is, and an LSN: a stopped server's data directory, and how it was before."""
     with Server(18, dbname=DBNAME, test_decoding=False) as server, Server(18, dbname=DBNAME, test_decoding=False) as live:
+        live.say(*SHOP.strip().split(";\n"))
         server.stop()
         home = tmp_path_factory.mktemp("backups")
         older = server.copy_to(home / "older")

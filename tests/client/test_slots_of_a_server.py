@@ -97,9 +97,9 @@ def test_what_cannot_be_made(tailrace: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "kills", [pytest.param(12, id="a-few", marks=pytest.mark.soak), pytest.param(100, id="many", marks=pytest.mark.marathon)]
+    ("kills", "seconds"), [pytest.param(12, 1.5, id="a-few"), pytest.param(100, 4.0, id="many", marks=pytest.mark.marathon)]
 )  # fmt: skip
-def test_every_line_once_whatever_is_killed(kills: int, tmp_path: Path) -> None:
+def test_every_line_once_whatever_is_killed(kills: int, seconds: float, tmp_path: Path) -> None:
     """The consumer with its receiver, and the server, at any moment; then every whole segment is the server's, too."""
     dice = random.Random(kills)
     state, file = tmp_path / "state", tmp_path / "out"
@@ -114,7 +114,7 @@ def test_every_line_once_whatever_is_killed(kills: int, tmp_path: Path) -> None:
         with loaded(server):
             for number in range(kills):
                 with subprocess.Popen(receive, stderr=subprocess.DEVNULL) as process:
-                    time.sleep(dice.uniform(0, 4))
+                    time.sleep(dice.uniform(0, seconds))
                     process.kill()
                 if number % 4 == 3:
                     server.crash()

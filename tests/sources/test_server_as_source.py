@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,6 +44,20 @@ def server() -> Iterator[Server]:
         yield made
 
 
+@pytest.fixture
+def unreadable() -> Iterator[Callable[[Path], None]]:
+    """Gives what lets no file below a folder be opened in this process, as for another user of the operating system."""
+    folders: list[str] = []
+
+    def refuse(event: str, arguments: tuple[object, ...]) -> None:
+        if folders and event in ("open", "os.listdir", "os.scandir") and str(arguments[0]).startswith(tuple(folders)):
+            raise PermissionError(f"{arguments[0]} is opened")
+
+    sys.addaudithook(refuse)
+    yield lambda folder: folders.append(f"{folder}/")
+    folders.clear()
+
+
 def _theirs(server: Server, slot: str = "theirs") -> str:
     rows = server.sql(f"SELECT lsn::text, xid::text, data FROM pg_logical_slot_peek_changes('{slot}', NULL, NULL)")
     return "".join(f"{lsn}\t{xid}\t{data}\n" for lsn, xid, data in rows)
@@ -52,6 +67,32 @@ def test_decode(server: Server, tailrace: Run) -> None:
     code, out, err = tailrace("decode", server.dsn(), "--database", "app")
     assert code == 0, err
     assert out == _theirs(server)
+
+
+@pytest.mark.parametrize("major", [18, *(pytest.param(each, marks=pytest.mark.matrix) for each in (14, 15, 16, 17))])
+def test_nothing_of_the_servers_is_opened(
+    major: int, tailrace: Run, tmp_path: Path, unreadable: Callable[[Path], None]
+) -> None:  # fmt: skip
+    """By a role that has REPLICATION and one GRANT."""
+    state = ("--state", tmp_path / "state")
+    with Server(major, KEEPS, dbname="app") as other:
+        other.say(
+            "CREATE ROLE reader LOGIN REPLICATION", "GRANT EXECUTE ON FUNCTION pg_read_binary_file(text,bigint,bigint,boolean) TO reader",
+            "CREATE TABLE before (id int PRIMARY KEY)", "SELECT pg_create_logical_replication_slot('theirs', 'test_decoding')",
+        )  # fmt: skip
+        dsn = other.dsn().replace("user=postgres", "user=reader")
+        unreadable(other.data_dir)
+        code, _, err = tailrace("slot", "create", "ours", dsn, "--database", "app", "--plugin", "test_decoding", *state)
+        assert code == 0, err
+        other.say(*SAYS, "INSERT INTO before VALUES (1)")
+        code, out, err = tailrace("slot", "get", "ours", *state)
+        assert code == 0, err
+        assert "ALTER" not in out
+        assert out.splitlines()[-3:] == _theirs(other).splitlines()[-3:]
+        assert out.count("INSERT") == 101
+        code, out, err = tailrace("decode", dsn, "--database", "app")
+        assert code == 0, err
+        assert out.splitlines()[-3:] == _theirs(other).splitlines()[-3:]
 
 
 def test_decode_with_a_state_that_was_captured(server: Server, tailrace: Run, tmp_path: Path) -> None:

@@ -263,7 +263,7 @@ def _origin(options: Mapping[str, str]) -> StreamSource:
     if is_dsn(source):
         raise UsageError(
             "a stream from a server needs a slot", sqlstate="0A000",
-            hint="Create one, into whose state location the server's log is received (tailrace slot create NAME DSN --database DATABASE --state STATE), "
-            "and give the options state and slot.",
+            hint="Create one (tailrace slot create NAME DSN --database DATABASE --state STATE), and give the options state and slot: the server's "
+            "log is received into the state location.",
         )  # fmt: skip
     return LogAlone(source, database, catalog, lsn_of(options.get("startlsn") or None))
