@@ -144,7 +144,7 @@ def test_what_is_missing_of_rights_is_named(tmp_path: Path) -> None:
         server.say("GRANT EXECUTE ON FUNCTION pg_read_binary_file(text,bigint,bigint,boolean) TO nobody")
         with pytest.raises(PeerError, match="permission denied to start WAL sender"):
             capture_live(f"{server.dsn()} user=nobody", "app", None, LocalRunner(1), _say)
-        with pytest.raises(PeerError, match='database "absent" does not exist'):
+        with pytest.raises(UsageError, match='database "absent" does not exist'):
             capture_live(server.dsn(), "absent", None, LocalRunner(1), _say)
         server.say("ALTER SYSTEM SET full_page_writes = off", "SELECT pg_reload_conf()", "SELECT pg_sleep(0.2)", "CHECKPOINT")
         with pytest.raises(UsageError, match="full_page_writes is off"):

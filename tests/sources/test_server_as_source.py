@@ -128,7 +128,7 @@ def test_wal(server: Server, tailrace: Run) -> None:
         assert code == 0, err
         assert out
     code, out, err = tailrace("wal", "dump", server.dsn(), "--rmgr", "Transaction", "-n", "3")
-    assert (code, out.count("COMMIT")) == (0, 3), err
+    assert (code, out.count("\n")) == (0, 3), err
 
 
 def test_a_mirror(server: Server, tmp_path: Path) -> None:

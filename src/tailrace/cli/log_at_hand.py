@@ -19,7 +19,7 @@ def log_at_hand(
     if not is_dsn(source):
         yield Path(source), None
         return
-    _, log = log_of_server(source, state, warn)
-    with log.receiving(warn, on_failure) as reception:
-        reception.wait_for_anything()
-        yield log.directory, reception
+    server = log_of_server(source, state, warn)
+    with server.log.receiving(warn, on_failure) as reception:
+        reception.wait(server.flushed)
+        yield server.log.directory, reception

@@ -81,12 +81,12 @@ def _new_slot_of_server(
     with counted("records") as progress:
         if _is_nothing(state):
             progress.tell(f'"{state}" is a new state location')
-        location, log = log_of_server(dsn, state, warn)
+        server = log_of_server(dsn, state, warn)
         runner = runner_for(on, 0, progress.tell)
-        with log.receiving(progress.tell) as reception:
-            reception.wait_for_anything()
-            here = replace(command, source=str(log.directory))
-            return location, finish(service.create(here, location, runner, warn, window))
+        with server.log.receiving(progress.tell) as reception:
+            reception.wait(server.flushed)
+            here = replace(command, source=str(server.log.directory))
+            return server.location, finish(service.create(here, server.location, runner, warn, window))
 
 
 def captured(catalog: Path | None) -> CatalogState | None:

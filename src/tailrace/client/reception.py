@@ -15,7 +15,6 @@ from tailrace.client.receiver import Receiver, received_upto
 from tailrace.dataclass import dataclass
 from tailrace.errors import PeerError, UsageError
 from tailrace.model import Lsn
-from tailrace.storage.segment_files import list_segments
 
 _IN_USE = "55006"
 _AGAIN = 0.5
@@ -35,11 +34,6 @@ class Reception:
         """Raise what ended it."""
         if self.failure is not None:
             raise self.failure
-
-    def wait_for_anything(self) -> None:
-        """Until there is a log at all."""
-        if not list_segments(self.directory):
-            self.wait(Lsn(1))
 
     def wait(self, lsn: Lsn) -> None:
         """Until the log is there up to `lsn`, whoever receives it. Raises what ended it, and PeerError (08006) where nothing more comes."""

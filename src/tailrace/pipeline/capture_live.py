@@ -15,7 +15,6 @@ from tailrace.catalog.state.catalog_state import CatalogState
 from tailrace.pipeline.capture import capture
 from tailrace.pipeline.runner import Runner
 from tailrace.sources.received_log import ReceivedLog
-from tailrace.sources.server_directory import server_directory
 from tailrace.sources.source import Source
 
 
@@ -24,6 +23,8 @@ def capture_live(
 ) -> tuple[CatalogState, ControlFile]:
     """The state, and what the server's pg_control said before. `wal` is the directory into which the server's log is received, by this process if by
     no other; without it the log is received aside. Raises as `server_directory` does."""
+    from tailrace.sources.server_directory import server_directory  # noqa: PLC0415 - only those who connect need it
+
     with tempfile.TemporaryDirectory(prefix="tailrace-capture-") as home:
         archive = Path(home) / "wal" if wal is None else wal
         with server_directory(dsn, database, Path(home) / "data", archive, tell) as taken:

@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tailrace.catalog.data_directory.commit_status import CommitStatus
 from tailrace.catalog.data_directory.control_file import ControlFile
-from tailrace.client.replication_connection import server_major
 from tailrace.dataclass import dataclass
 from tailrace.errors import CorruptWal, UsageError
 from tailrace.model import Lsn
 from tailrace.sources.dsn import is_dsn
-from tailrace.sources.server_copy import ServerCopy, received_copy
 from tailrace.storage.directory import DataDirectory
 from tailrace.storage.lease import Lease
 from tailrace.storage.segment_files import open_segments
 from tailrace.storage.segments import Segments
 from tailrace.storage.spool import spool_directory, spooled, with_copies
+
+if TYPE_CHECKING:
+    from tailrace.sources.server_copy import ServerCopy
 
 
 def _nobody(_: str) -> None:
@@ -49,6 +51,8 @@ class Source:
         Of a server, by its connection string, what it has now is received: WAL from `since` on; or from its last checkpoint on, with the catalogs of
         `database`. `tell` hears how that goes."""
         if isinstance(path, str) and is_dsn(path):
+            from tailrace.sources.server_copy import received_copy  # noqa: PLC0415 - of files nothing is received
+
             copy = received_copy(path, database, since, lasting, tell)
             return replace(cls.open(copy.path, since), lease=copy.lease, received=copy)
         if not Path(path).is_dir():
@@ -77,7 +81,11 @@ class Source:
 
 def major_of(source: str) -> int:
     """Of the server that writes a SOURCE's log. Raises as opening it does."""
-    return server_major(source) if is_dsn(source) else Source.open(source).segments.major
+    if not is_dsn(source):
+        return Source.open(source).segments.major
+    from tailrace.client.replication_connection import server_major  # noqa: PLC0415 - as above
+
+    return server_major(source)
 
 
 def wal_of(source: str | Path) -> Path:
