@@ -162,7 +162,8 @@ def test_a_shell_can_be_told_of_completion(tmp_path: Path) -> None:
 
 UNUSED = (
     "pandas", "pydantic", "pglast", "pyspark", "py4j", "sqlglot", "duckdb", "deltalake", "psycopg", "IPython", "tailrace.expressions",
-    "tailrace.logicalproto.message", "tailrace.lake", "tailrace.apply", "tailrace.sql", "tailrace.demo", "tailrace.spark.session", "tailrace.spark.jobs",
+    "tailrace.logicalproto.message", "tailrace.lake", "tailrace.apply", "tailrace.sql", "tailrace.demo", "tailrace.spark.session",
+    "tailrace.spark.jobs",
     "tailrace.plugins.pgoutput", "tailrace.plugins.wal2json", "tailrace.plugins.debezium", "tailrace.plugins.callbacks",
     "tailrace.publications.publishing.filter_compiler", "pyarrow.compute", "numba.np.arrayobj",
 )  # fmt: skip

@@ -9,22 +9,16 @@ Message Formats".
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from tailrace.errors import PeerError, UsageError
 from tailrace.logicalproto.message import BINARY, KEY, NEW, NULL, OLD, TEXT, UNCHANGED, RelationColumn, TupleColumn, TupleData
+from tailrace.logicalproto.numbers import read_number, write_number
 from tailrace.model import Lsn
 from tailrace.types.values import as_string
 
 REPLICA_IDENTITIES = "dnfi"
 """pg_class.relreplident (`catalog/pg_class.h`)."""
-
-
-class Bytes(Protocol):
-    """What numbers are read from."""
-
-    def take(self, count: int) -> bytes:
-        """The next bytes."""
 
 
 class Payload:
@@ -58,17 +52,6 @@ def shown(byte: int) -> str:
 
 
 # -- numbers ---------------------------------------------------------------------------------------------------------------
-
-
-def read_number(size: int, *, signed: bool = False) -> Callable[[Bytes], int]:
-    return lambda message: int.from_bytes(message.take(size), "big", signed=signed)
-
-
-def write_number(size: int, *, signed: bool = False) -> Callable[[bytearray, int], None]:
-    def write(out: bytearray, value: int) -> None:
-        out += value.to_bytes(size, "big", signed=signed)
-
-    return write
 
 
 read_u8, write_u8 = read_number(1), write_number(1)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from tailrace.errors import PeerError
-from tailrace.logicalproto.fields import read_number, write_number
+from tailrace.logicalproto.numbers import read_number, write_number
 from tailrace.wire.messages import FieldDescription
 
 VIOLATION = "08P01"
