@@ -18,6 +18,7 @@ from support.served import Served
 from support.servers import Server
 from support.slots import TAILRACE
 from support.waiting import until
+from tailrace import spark as tailrace_spark
 from tailrace.lake.mirror import mirror
 from tailrace.sources.source import Source
 from tailrace.storage.spool import spool_directory
@@ -220,3 +221,14 @@ def test_stream(server: Server, spark: SparkSession, tailrace: Run, tmp_path: Pa
     finally:
         query.stop()
     assert seen == ["insert"] * 3
+
+
+@pytest.mark.spark
+def test_spark_sql(server: Server, spark: SparkSession, tmp_path: Path) -> None:
+    where = {"source": server.dsn(), "database": "app", "state": str(tmp_path / "state")}
+    with tailrace_spark.sql_session(spark, **where) as session:
+        session.sql("SELECT pg_create_logical_replication_slot('sparks', 'test_decoding')").collect()
+        server.say("INSERT INTO t VALUES (3000, 'seen')")
+        rows = session.sql("SELECT data FROM pg_logical_slot_get_changes('sparks', NULL, NULL)").collect()
+        assert "table public.t: INSERT: id[integer]:3000 v[text]:'seen' w[integer]:7" in [row.data for row in rows]
+    assert tailrace_spark.changes(spark, server.dsn(), database="app", table="public.t").count() >= 102

@@ -76,7 +76,7 @@ def run_demo(
 def _scenes(console: Console, server: Server, home: Path, warmup: Warmup, transactions: int) -> tuple[list[Comparison], Times]:
     times, lake = Times(), home / "lake"
     console.rule("[bold]1. A shop on PostgreSQL 18, with four busy clients; tailrace receives its WAL", align="left")
-    console.print(f'  tailrace knows of the server only "{server.dsn()}"')
+    console.print(f"  reached as {server.dsn()}", highlight=False)
     with server.connect() as connection, _received(server.dsn(), connection, home / "received") as (log, reception):
         begin, opened, end = _busy_day(console, server, connection, transactions, home / "opening", warmup)
         reception.wait(end)

@@ -10,9 +10,10 @@ from pathlib import Path
 
 from tailrace.client.replication_connection import server_identity
 from tailrace.dataclass import dataclass
-from tailrace.errors import PeerError
+from tailrace.errors import PeerError, UsageError
 from tailrace.model import Lsn
 from tailrace.replication.slot_location import SlotLocation
+from tailrace.sources.dsn import is_dsn
 from tailrace.sources.received_log import RECEIVED, ReceivedLog
 from tailrace.storage.segment_files import list_segments
 
@@ -44,3 +45,15 @@ def log_of_server(dsn: str, state: Path, warn: Callable[[str], None]) -> LogOfSe
         location, flushed = SlotLocation.open_or_create(state, server.system, warn=warn), server.flushed
         location.check_system(server.system)
     return LogOfServer(location, ReceivedLog.made(location.path, dsn), flushed)
+
+
+def directory_to_read(source: str, state: Path, warn: Callable[[str], None]) -> Path:
+    """The directory of a SOURCE's log: of a server, that in the state location, with all that the server has by now. Raises UsageError if there is
+    none."""
+    if not is_dsn(source):
+        if not Path(source).is_dir():
+            raise UsageError(f'source directory "{source}" does not exist')
+        return Path(source)
+    log = log_of_server(source, state, warn).log
+    log.catch_up(warn)
+    return log.directory

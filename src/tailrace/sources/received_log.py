@@ -65,6 +65,11 @@ class ReceivedLog:
         begin = None if list_segments(self.directory) else last_redo(self.dsn)
         return receiving(Receiver(self.dsn, self.directory, begin=begin, tell=tell), on_failure)
 
+    @property
+    def is_received(self) -> bool:
+        """Whether it comes in by itself, whoever receives it."""
+        return received_upto(self.directory) is not None
+
     def catch_up(self, tell: Callable[[str], None]) -> None:
         """Receive what the server has by now. Where it cannot be reached, what was received so far has to do, which is told."""
         try:
@@ -72,7 +77,5 @@ class ReceivedLog:
         except PeerError as error:
             tell(f"{error.message.splitlines()[0]}; there is what was received before")
             return
-        with (
-            self.receiving(tell) if received_upto(self.directory) is None else nullcontext(Reception(self.directory)) as reception
-        ):
+        with nullcontext(Reception(self.directory)) if self.is_received else self.receiving(tell) as reception:
             reception.wait(upto)

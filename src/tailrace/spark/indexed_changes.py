@@ -14,6 +14,7 @@ from tailrace.model import STRETCH_BYTES
 from tailrace.pipeline.open_log import open_log
 from tailrace.pipeline.runner import LocalRunner, Runner
 from tailrace.pipeline.scanning import Scanning
+from tailrace.sources.dsn import is_dsn
 from tailrace.spark.jobs import SparkRunner
 from tailrace.spark.spark_connect import in_one_task, is_client, path_of
 from tailrace.storage.index_store import IndexStore
@@ -31,6 +32,8 @@ def indexed_changes(spark: SparkSession, source: str, options: Mapping[str, str]
         return _read(spark, source, options, index)
     # Spark reads in a process that stands where its JVM was started, wherever this one has gone since.
     source = path_of(spark, source)
+    if is_dsn(source):  # what is received goes with its reader, and so would its index
+        return _read(spark, source, options, "")
     options = {name: path_of(spark, value) if name in _PATHS and value else value for name, value in options.items()}
     index = _index_of(options)
     _scan(source, options, index, SparkRunner(spark))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from tailrace.errors import UsageError
+from tailrace.sources.dsn import is_dsn
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,7 +22,10 @@ def is_client(spark: SparkSession) -> bool:
 
 
 def path_of(spark: SparkSession, path: str) -> str:
-    """A path as executors are told it: a relative one is the driver's. Raises UsageError for one that a server cannot know."""
+    """A path as executors are told it: a relative one is the driver's; a connection string is one everywhere. Raises UsageError for a path that a
+    server cannot know."""
+    if is_dsn(path):
+        return path
     if not is_client(spark):
         return str(Path(path).absolute())
     if not path.startswith("/"):

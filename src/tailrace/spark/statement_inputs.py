@@ -23,6 +23,8 @@ from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner
+from tailrace.replication.server_location import directory_to_read
+from tailrace.sources.dsn import is_dsn
 from tailrace.spark.pickling import pack, unpack
 from tailrace.spark.spark_connect import in_one_task
 from tailrace.sql.functions.calls import FunctionCall
@@ -145,9 +147,9 @@ def _without_node(call: FunctionCall) -> FunctionCall:
 
 def _database(where: tuple[str, str, str], warn: Callable[[str], None]) -> SourceDatabase:
     source, database, state = where
-    if not Path(source).is_dir():
+    if not is_dsn(source) and not Path(source).is_dir():
         raise UsageError(f'source directory "{source}" does not exist', context="on the server of Spark Connect")
-    return SourceDatabase(Path(source), database, Path(state), _runner, warn)
+    return SourceDatabase(directory_to_read(source, Path(state), warn), database, Path(state), _runner, warn)
 
 
 def _runner(size: int) -> LocalRunner:

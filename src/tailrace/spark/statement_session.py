@@ -25,6 +25,7 @@ from tailrace.catalog.rows.layouts import tracked_columns
 from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.pipeline import LocalRunner, Runner
+from tailrace.replication.server_location import directory_to_read
 from tailrace.spark.jobs import SparkRunner
 from tailrace.spark.lsn import register_functions
 from tailrace.spark.registered_functions import register_slot_functions, spark_table
@@ -213,12 +214,10 @@ def session_on(spark: SparkSession, source: str, database: str, state: str) -> S
 
 
 def _here(spark: SparkSession, source: str, database: str, state: str) -> ReadHere:
-    if not Path(source).is_dir():
-        raise UsageError(f'source directory "{source}" does not exist')
-
     def runner_for(size: int) -> Runner:
         return LocalRunner() if size < _FEW_BYTES else SparkRunner(spark)
 
-    return ReadHere(
-        SourceDatabase(Path(source), database, Path(state), runner_for, lambda text: warnings.warn(text, stacklevel=2))
-    )
+    def warn(text: str) -> None:
+        warnings.warn(text, stacklevel=3)
+
+    return ReadHere(SourceDatabase(directory_to_read(source, Path(state), warn), database, Path(state), runner_for, warn))

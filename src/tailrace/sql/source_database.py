@@ -174,6 +174,8 @@ class SourceDatabase:
             from tailrace.sql.kept_catalogs import KeptCatalogs  # noqa: PLC0415 - what reads SQL takes a while to load
 
             self.kept = KeptCatalogs(self.path, self.runner_for)
+        if (log := ReceivedLog.of(self.path)) is not None and not log.is_received:
+            log.catch_up(self.warn)
         return self.kept.tables(self.name, at, style)
 
     def tell_untracked(self, catalog: str) -> None:
