@@ -110,6 +110,7 @@ MISSING_OPTIONS_NAMED = Capability(17)  # parse_output_parameters (pgoutput.c) a
 # -- publications ----------------------------------------------------------------------------------------------------------------
 
 ROW_FILTERS = Capability(15)  # pg_publication_rel.prqual and prattrs: row filters and column lists
+PUBLISHED_SCHEMAS = Capability(15)  # pg_publication_namespace: FOR TABLES IN SCHEMA
 PUBLISHED_GENERATED_COLUMNS = Capability(18)  # pg_publication.pubgencols; column lists may have generated columns, too
 MISSING_PUBLICATIONS_SKIPPED = Capability(18)  # LoadPublications (pgoutput.c) warns of a publication that does not exist
 LISTS_COMPARED_BY_ATTRIBUTES = Capability(15, 15)  # pgoutput_column_list_init: a list of as many columns as natts is none

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Self
 
+from tailrace.client.refusals import refused
 from tailrace.dataclass import dataclass
 from tailrace.errors import PeerError
 from tailrace.model import Lsn
@@ -49,7 +50,7 @@ class ReplicationConnection:
             words = conninfo.make_conninfo(words, fallback_application_name=APPLICATION_NAME)
         self._raw = pq.PGconn.connect(words.encode())
         if self._raw.status != pq.ConnStatus.OK:
-            error = PeerError(_text(self._raw.error_message), sqlstate="08001")
+            error = refused(dsn, _text(self._raw.error_message), _text(self._raw.user))
             self._raw.finish()
             raise error
         self._poll = select.poll()

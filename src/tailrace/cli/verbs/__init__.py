@@ -19,7 +19,7 @@ from tailrace.cli.ending import WriteFailed
 from tailrace.cli.plain_values import let_plain_values_pass
 from tailrace.version import __version__
 
-COMMANDS = ("decode", "history", "blame", "undo", "messages", "sql", "serve", "demo")
+COMMANDS = ("decode", "history", "blame", "undo", "messages", "sql", "serve", "doctor", "demo")
 GROUPS = ("wal", "catalog", "slot", "publication", "archive", "spool")
 
 

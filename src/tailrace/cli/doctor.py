@@ -1,0 +1,80 @@
+"""`tailrace doctor`: what is found of a source, a line each, and its remedy below it."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from pathlib import Path
+
+from tailrace.cli.choice import On
+from tailrace.cli.engine import runner_for
+from tailrace.cli.progress import counted
+from tailrace.cli.tables import printable, write_json
+from tailrace.client.doctor.examination import Examination
+from tailrace.client.doctor.findings import NOTE, OK, STOPS, WARNING, Finding
+from tailrace.errors import count_of
+from tailrace.pipeline.file_findings import file_findings
+
+_SHOWN = 10
+"""So many of a kind are printed; JSON has all."""
+_WIDTH = len(WARNING)
+
+
+def of_server(dsn: str, databases: list[str], *, as_json: bool) -> bool:
+    """Print what is found of a server; whether nothing stops us."""
+    return _write(Examination(dsn, databases).findings(), as_json=as_json)
+
+
+def of_files(path: Path, on: On, *, as_json: bool) -> bool:
+    """The same of a data directory, or an archive."""
+    with counted("records") as progress:
+        return _write(file_findings(path, lambda size: runner_for(on, size, progress.tell)), as_json=as_json)
+
+
+def _write(findings: Iterable[Finding], *, as_json: bool) -> bool:
+    counts: Counter[str] = Counter()
+    if as_json:
+        found = list(findings)
+        counts.update(each.severity for each in found)
+        write_json([_row(each) for each in found])
+    else:
+        for line in _lines(_counted(findings, counts)):
+            sys.stdout.write(f"{line}\n")
+            sys.stdout.flush()  # a server may let us wait for the next
+        sys.stdout.write(f"{_summary(counts)}\n")
+    return not counts[STOPS]
+
+
+def _counted(findings: Iterable[Finding], counts: Counter[str]) -> Iterator[Finding]:
+    for each in findings:
+        counts[each.severity] += 1
+        yield each
+
+
+def _row(finding: Finding) -> dict[str, str | None]:
+    return {
+        "check": finding.check, "severity": finding.severity, "database": finding.database or None, "finding": finding.told,
+        "remedy": finding.remedy or None,
+    }  # fmt: skip
+
+
+def _lines(findings: Iterable[Finding]) -> Iterator[str]:
+    for (severity, check, database), kind in groupby(findings, lambda each: (each.severity, each.check, each.database)):
+        place = f"{severity.ljust(_WIDTH)}  {f'{database}: ' if database else ''}{check}: "
+        more = 0
+        for number, each in enumerate(kind):
+            if number >= _SHOWN:
+                more += 1
+                continue
+            yield printable(f"{place}{each.told}")
+            if each.remedy:
+                yield printable(f"{' ' * _WIDTH}    {each.remedy}")
+        if more:
+            yield printable(f"{place}and {more:,} more like these (--json has all)")
+
+
+def _summary(counts: Counter[str]) -> str:
+    stops = f"{count_of(counts[STOPS], 'finding')} would stop tailrace" if counts[STOPS] else "nothing stops tailrace"
+    return f"{stops}; {count_of(counts[WARNING], 'warning')}, {count_of(counts[NOTE], 'note')}, {counts[OK]} as it should be"

@@ -1,0 +1,37 @@
+"""`tailrace doctor`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tailrace.cli.choice import On
+from tailrace.cli.loading import loading
+from tailrace.cli.verbs.options import JsonOption, OnOption
+from tailrace.client.dsn import is_dsn
+from tailrace.errors import UsageError
+
+
+def doctor(
+    source: Annotated[
+        str,
+        typer.Argument(help="Connection string or URI of a server; or data directory, its pg_wal, or directory of archived segments."),
+    ],
+    database: Annotated[
+        list[str] | None,
+        typer.Option("--database", help="Look at this database; else at the one that the connection string names, else at all.", metavar="NAME"),
+    ] = None,
+    as_json: JsonOption = False,
+    on: OnOption = On.AUTO,
+) -> None:
+    """Say whether all is there that tailrace needs of a source, and if not, what to do. Exits with 1 for what would stop it."""
+    if database and not is_dsn(source):
+        raise UsageError("--database is for a server that is connected to", hint=f'"{source}" is read as a directory.')
+    with loading():
+        from tailrace.cli.doctor import of_files, of_server
+
+    is_fine = of_server(source, database or [], as_json=as_json) if is_dsn(source) else of_files(Path(source), on, as_json=as_json)
+    if not is_fine:
+        raise typer.Exit(1)

@@ -1,0 +1,90 @@
+"""What a server is asked in each database: the right to read its catalogs' files, and which tables and changes will be missed.
+
+Queries run with search_path pg_catalog, so that names come with their schemas.
+"""
+
+from __future__ import annotations
+
+from tailrace.client.doctor.checks import Check
+from tailrace.majors import PUBLISHED_SCHEMAS, supports
+
+FIRST_NORMAL_OBJECT = 16384
+"""Oids from here on are of what users make (`access/transam.h`)."""
+READ_FILES = "pg_read_binary_file(text,bigint,bigint,boolean)"
+TABLES = f"""
+    tables AS (
+        SELECT relation.oid, relation.oid::regclass AS name, relkind, relpersistence, relreplident, relam, relnamespace
+        FROM pg_class AS relation JOIN pg_namespace AS schema ON schema.oid = relnamespace
+        WHERE relation.oid >= {FIRST_NORMAL_OBJECT} AND relkind IN ('r', 'p', 'f') AND nspname NOT IN ('pg_catalog', 'information_schema'))"""
+
+_FILES = Check(
+    "catalogs' files",
+    f"""
+    SELECT CASE WHEN may THEN 'ok' ELSE 'warning' END,
+           format(CASE WHEN may THEN 'role %I may read them over SQL' ELSE
+               'role %I may not read them over SQL: they are taken from a base backup instead, which sends the whole cluster' END, session_user),
+           CASE WHEN may THEN '' ELSE format('GRANT EXECUTE ON FUNCTION {READ_FILES} TO %I;  -- in database %I', session_user, current_database()) END
+    FROM (SELECT has_function_privilege('{READ_FILES}', 'EXECUTE') AS may) AS role""",
+    "",
+)
+_PUBLISHED_BY_SCHEMA = """
+    OR EXISTS (SELECT FROM pg_publication_namespace WHERE pnpubid = publication.oid AND pnnspid IN (SELECT relnamespace FROM pg_class WHERE oid IN (
+        SELECT line.oid UNION ALL SELECT relid FROM pg_partition_ancestors(line.oid))))"""
+_REPLICA_IDENTITIES = """
+    WITH {tables},
+    usable AS (
+        SELECT indrelid, indexrelid, indisprimary, indisreplident, NOT EXISTS (
+            SELECT FROM pg_attribute WHERE attrelid = indrelid AND attnum = ANY(indkey[:indnkeyatts - 1]) AND NOT attnotnull) AND NOT 0 = ANY(indkey) AS is_not_null
+        FROM pg_index WHERE indisunique AND indimmediate AND indisvalid AND indpred IS NULL),
+    nameless AS (
+        SELECT oid, name, CASE relreplident WHEN 'n' THEN 'has REPLICA IDENTITY NOTHING' WHEN 'i' THEN 'has lost the index that was its replica identity'
+               ELSE CASE WHEN EXISTS (SELECT FROM pg_index WHERE indrelid = tables.oid AND indisprimary AND NOT indimmediate)
+                   THEN 'has a deferrable primary key, which is no replica identity' ELSE 'has no primary key and no other replica identity' END
+               END AS why,
+               (SELECT indexrelid FROM usable WHERE indrelid = tables.oid AND is_not_null ORDER BY indisprimary DESC, indexrelid LIMIT 1) AS index
+        FROM tables WHERE relkind = 'r' AND relpersistence = 'p' AND relreplident <> 'f' AND NOT EXISTS (
+            SELECT FROM usable WHERE indrelid = tables.oid AND (relreplident = 'd' AND indisprimary OR relreplident = 'i' AND indisreplident))),
+    published AS (
+        SELECT line.*, (SELECT string_agg(quote_ident(pubname), ', ' ORDER BY pubname) FROM pg_publication AS publication
+            WHERE (pubupdate OR pubdelete) AND (puballtables OR EXISTS (SELECT FROM pg_publication_rel WHERE prpubid = publication.oid
+                AND prrelid IN (SELECT line.oid UNION ALL SELECT relid FROM pg_partition_ancestors(line.oid))){by_schema})) AS publications
+        FROM nameless AS line)
+    SELECT 'warning', format('table %s %s: ', name, why) || CASE WHEN publications IS NULL THEN
+               'its UPDATEs and DELETEs do not say of which row they are, and cannot be mirrored or published' ELSE
+               format('the server refuses its UPDATEs and DELETEs, since publication %s has them', publications) END,
+           CASE WHEN index IS NULL THEN format('ALTER TABLE %s REPLICA IDENTITY FULL;', name)
+                ELSE format('ALTER TABLE %s REPLICA IDENTITY %s;', name, (
+                    SELECT CASE WHEN indisprimary THEN 'DEFAULT' ELSE format('USING INDEX %I', relname) END
+                    FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid WHERE indexrelid = index)) END
+    FROM published ORDER BY publications IS NULL, name::text"""
+_UNLOGGED = Check(
+    "tables without a log",
+    f"""
+    WITH {TABLES}
+    SELECT 'note', format('table %s is unlogged: its changes are in no log', name), format('ALTER TABLE %s SET LOGGED;', name)
+    FROM tables WHERE relkind = 'r' AND relpersistence = 'u'
+    UNION ALL
+    SELECT 'note', format('foreign table %s has its rows elsewhere: its changes are in no log of this server', name), ''
+    FROM tables WHERE relkind = 'f'
+    UNION ALL
+    SELECT 'note', format('%s temporary tables of sessions have their changes in no log', count(*)), ''
+    FROM tables WHERE relkind = 'r' AND relpersistence = 't' HAVING count(*) > 0""",
+    "all tables are logged",
+)
+_ACCESS_METHODS = Check(
+    "table access methods",
+    f"""
+    WITH {TABLES}
+    SELECT 'warning', format('table %s has access method %I: its changes are not decoded', name, amname),
+           CASE WHEN current_setting('server_version_num')::int >= 150000 THEN format('ALTER TABLE %s SET ACCESS METHOD heap;', name) ELSE '' END
+    FROM tables JOIN pg_am ON pg_am.oid = relam WHERE relkind = 'r' AND amhandler <> 'heap_tableam_handler'::regproc ORDER BY name::text""",
+    "all tables are heaps",
+)
+
+
+def database_checks(major: int) -> tuple[Check, ...]:
+    """Those of a server of that major."""
+    by_schema = _PUBLISHED_BY_SCHEMA if supports(major, PUBLISHED_SCHEMAS) else ""
+    identities = _REPLICA_IDENTITIES.format(tables=TABLES, by_schema=by_schema)
+    fine = "every table has one, or is FULL"
+    return (_FILES, Check("replica identities", identities, fine), _UNLOGGED, _ACCESS_METHODS)

@@ -1,0 +1,118 @@
+"""What files tell of a source: the data directory's pg_control, and the log itself. What only a server knows needs a connection (`client.doctor`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from tailrace.catalog.data_directory.control_file import ControlFile
+from tailrace.client.doctor.findings import NOTE, OK, STOPS, WARNING, Finding
+from tailrace.errors import CorruptWal, TailraceError, count_of
+from tailrace.model import Lsn
+from tailrace.pipeline.runner import Runner
+from tailrace.pipeline.scanning import scanned
+from tailrace.storage.directory import DataDirectory
+from tailrace.storage.segment_files import arrange
+from tailrace.storage.segments import Segments
+from tailrace.storage.source import Source
+from tailrace.wal import xact
+from tailrace.wal.index import Index
+from tailrace.wal.kept_records import wal_level_changes
+from tailrace.wal.xlog import LOGICAL, WAL_LEVELS
+
+_RAISE = "ALTER SYSTEM SET wal_level = logical;  -- on the server; then restart it"
+
+
+def file_findings(path: Path, runner_for: Callable[[int], Runner]) -> Iterator[Finding]:
+    """Of a data directory, its pg_wal, or a directory of segments. The whole log is scanned, by the runner for so many bytes."""
+    try:
+        if not path.is_dir():
+            yield Finding("files", STOPS, f'source directory "{path}" does not exist')
+            return
+        directory = DataDirectory.at(path)
+        control = directory.control() if directory else None
+        yield from _of_directory(directory, control)
+        segments = arrange(directory.wal if directory else path)
+        yield from _of_segments(segments)
+        source = Source.open(path, for_catalogs=False)
+        yield from _of_log(source.segments, control, runner_for(source.segments.stop_lsn - source.segments.first_lsn))
+    except TailraceError as error:
+        yield Finding("files", STOPS, _said(error), error.hint)
+    except OSError as error:
+        yield Finding("files", STOPS, f'could not read "{error.filename or path}": {error.strerror}', "sudo -u postgres tailrace doctor …  # as a user who may")
+    yield Finding(
+        "server", NOTE, "rights, slots, replica identities, types and clocks are not in files", f"tailrace doctor 'host=… dbname=…'"
+    )
+
+
+def _of_directory(directory: DataDirectory | None, control: ControlFile | None) -> Iterator[Finding]:
+    if directory is None or control is None:
+        yield Finding("data directory", NOTE, "it is none: decoding needs a captured catalog state", "tailrace catalog capture SOURCE --database NAME -o STATE")
+        return
+    is_running = directory.is_running and not directory.is_abandoned
+    kind = "a standby" if (directory.path / "standby.signal").exists() else "a server"
+    yield Finding("data directory", OK, f"of system {control.system}, {f'{kind} runs on it' if is_running else 'stopped, or a backup'}")
+    if control.wal_level < LOGICAL:
+        yield Finding("wal_level", STOPS, f"wal_level is {WAL_LEVELS[control.wal_level]}: what is written below logical cannot be decoded", _RAISE)
+    else:
+        yield Finding("wal_level", OK, "wal_level is logical")
+    if is_running and not control.full_page_writes:
+        told = "full_page_writes is off: pages of catalogs may be torn when they are read beside the running server"
+        yield Finding("full_page_writes", WARNING, told, "ALTER SYSTEM SET full_page_writes = on;  -- then SELECT pg_reload_conf();")
+    if control.checksums:
+        yield Finding("data_checksums", OK, "data_checksums is on")
+    else:
+        told = "data_checksums is off: what a broken disk does to catalogs is not noticed"
+        yield Finding("data_checksums", NOTE, told, "pg_checksums --enable -D DATA  # while the server is stopped")
+
+
+def _of_segments(segments: Segments) -> Iterator[Finding]:
+    yield Finding("version", OK, f"PostgreSQL {segments.major}")
+    for missing, present in segments.gaps:
+        first = Path(segments.name_at(missing * segments.segment_size)).name
+        told = f"{count_of(present - missing, 'segment', 'are')} missing, from {first} on: the log ends at {Lsn(missing * segments.segment_size)} for now"
+        yield Finding("gaps", STOPS, told, f"cp ARCHIVE/{first} {segments.directory}/  # or what restore_command does")
+    if not segments.gaps:
+        yield Finding("gaps", OK, f"none between {segments.first_lsn} and {segments.stop_lsn}")
+
+
+def _of_log(segments: Segments, control: ControlFile | None, runner: Runner) -> Iterator[Finding]:
+    """Whether all its records are sound, and of which wal_level they are."""
+    changes: list[tuple[Lsn, int]] = []
+    began_low, records, end = False, 0, segments.first_lsn
+    problem: CorruptWal | None = None
+    try:
+        for part in scanned(segments, runner):
+            began_low = began_low or (not changes and _commits_below_logical(part))
+            changes += wal_level_changes([part])
+            records, end = records + part.records, part.next_lsn
+    except CorruptWal as error:
+        problem = error
+    yield from _levels(changes, began_low=began_low, is_told=control is not None)
+    if problem is None:
+        yield Finding("log", OK, f"{count_of(records, 'record')} up to {end}, all sound")
+    elif not segments.gaps:
+        yield Finding("log", STOPS, _said(problem), problem.hint)
+
+
+def _levels(changes: list[tuple[Lsn, int]], *, began_low: bool, is_told: bool) -> Iterator[Finding]:
+    """What is said of changes of wal_level. Where the log has none, pg_control `is_told` of, or its commits tell."""
+    for lsn, level in changes:
+        if level < LOGICAL:
+            told = f"it became {WAL_LEVELS[level]} at {lsn}: what follows cannot be decoded until it is raised"
+            yield Finding("wal_level in the log", WARNING, told, f"--upto-lsn {lsn}  # of tailrace decode")
+        else:
+            yield Finding("wal_level in the log", NOTE, f"it became logical at {lsn}: decoding can begin there", f"--start-lsn {lsn}  # of tailrace decode")
+    if not changes and began_low and not is_told:
+        yield Finding("wal_level in the log", STOPS, "commits tell that wal_level was below logical: nothing of it can be decoded", _RAISE)
+    elif not changes:
+        yield Finding("wal_level in the log", OK, "it does not change")
+
+
+def _commits_below_logical(part: Index) -> bool:
+    """Whether commits name no database, as below logical."""
+    return bool(((part.ends.kind == xact.COMMIT) & (part.ends.database == 0)).any())
+
+
+def _said(error: TailraceError) -> str:
+    return f"{error.message} ({error.context})" if error.context else error.message
