@@ -20,7 +20,7 @@ from tailrace.client.doctor.column_types import unknown_types
 from tailrace.client.doctor.database_checks import database_checks
 from tailrace.client.doctor.findings import NOTE, OK, STOPS, WARNING, Finding
 from tailrace.client.managed_services import service_of
-from tailrace.client.refusals import REPLICATION, hba_line, refused_by, remedy_of
+from tailrace.client.refusals import refused_by, remedy_of
 from tailrace.client.replication_connection import APPLICATION_NAME, ReplicationConnection
 from tailrace.dataclass import dataclass
 from tailrace.errors import PeerError, TailraceError, UnsupportedWal
@@ -229,15 +229,11 @@ def _log_sent(log: ReplicationConnection) -> Finding:
 
 
 def _log_refused(connection: Any, error: PeerError) -> Finding:
-    """Why no log is sent: in the server's words, or in another language's by what it says of the role."""
+    """Why no log is sent. A managed service says so in words that differ from one to the next, and the same service asked over SQL is the reason."""
     service = service_of(connection)
     if service is not None:
         error = refused_by(service, error.message)
-    remedy = error.hint
-    if not remedy:
-        ((user, address),) = connection.execute("SELECT session_user, host(inet_client_addr())").fetchall()
-        remedy = f"{hba_line(REPLICATION, user, address or '')}  # in pg_hba.conf, if that is what is missing; then SELECT pg_reload_conf();"
-    return Finding(_LOG, STOPS, _said(error), remedy)
+    return Finding(_LOG, STOPS, _said(error), error.hint)
 
 
 def _said(error: TailraceError) -> str:
