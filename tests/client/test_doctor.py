@@ -62,6 +62,7 @@ def carry_out(server: Server, findings: Iterable[Finding]) -> None:
             write_hba(server, f"{line}\n{path.read_text()}")
         elif re.match(r"(ALTER|GRANT|SELECT|ROLLBACK|CREATE) ", line):
             server.sql(line, dbname=each.database or "app")
+            server.say("SELECT pg_reload_conf()")
             restarts = restarts or "restart the server" in line
     if restarts:
         server.restart()
@@ -89,21 +90,21 @@ TABLES = (
     "CREATE TABLE nothing (id int PRIMARY KEY); ALTER TABLE nothing REPLICA IDENTITY NOTHING",
     "CREATE TABLE lost (id int NOT NULL); CREATE UNIQUE INDEX lost_id ON lost (id); ALTER TABLE lost REPLICA IDENTITY USING INDEX lost_id; "
     "DROP INDEX lost_id",
-    "CREATE TABLE indexed (id int NOT NULL); CREATE UNIQUE INDEX indexed_id ON indexed (id); ALTER TABLE indexed REPLICA IDENTITY USING INDEX indexed_id",
+    "CREATE TABLE indexed (id int NOT NULL); CREATE UNIQUE INDEX i ON indexed (id); ALTER TABLE indexed REPLICA IDENTITY USING INDEX i",
     "CREATE TABLE late (id int PRIMARY KEY DEFERRABLE)",
     'CREATE TABLE usable (id int NOT NULL, v int); CREATE UNIQUE INDEX "Usable" ON usable (id); CREATE UNIQUE INDEX ON usable (v)',
     "CREATE TABLE parted (id int) PARTITION BY RANGE (id); CREATE TABLE leaf PARTITION OF parted FOR VALUES FROM (0) TO (9)",
-    "CREATE PUBLICATION some FOR TABLE keyed, nokey, parted",
+    "CREATE PUBLICATION partly FOR TABLE keyed, nokey, parted",
     "CREATE PUBLICATION inserts FOR TABLE lost WITH (publish = 'insert')",
 )
 IDENTITIES = {
-    "public.nokey": ("no primary key", "refuses its UPDATEs and DELETEs, since publication some has them", "FULL"),
+    "public.nokey": ("no primary key", "refuses its UPDATEs and DELETEs, since publication partly has them", "FULL"),
     'public."No Key"': ("no primary key", "do not say of which row", "FULL"),
     "public.nothing": ("REPLICA IDENTITY NOTHING", "do not say of which row", "DEFAULT"),
     "public.lost": ("lost the index", "do not say of which row", "FULL"),
     "public.late": ("deferrable primary key", "do not say of which row", "FULL"),
     "public.usable": ("no primary key", "do not say of which row", 'USING INDEX "Usable"'),
-    "public.leaf": ("no primary key", "refuses its UPDATEs and DELETEs, since publication some has them", "FULL"),
+    "public.leaf": ("no primary key", "refuses its UPDATEs and DELETEs, since publication partly has them", "FULL"),
 }
 
 
@@ -118,12 +119,15 @@ def test_replica_identities_that_will_fail(major: int) -> None:
             assert {each.told.split(" ", 1)[1].partition(" ha")[0] for each in found} == set(IDENTITIES)
             for name, (why, then, remedy) in IDENTITIES.items():
                 (line,) = [each for each in found if each.told.startswith(f"table {name} ")]
-                assert why in line.told and then in line.told, line
+                assert why in line.told
+                assert then in line.told
                 assert line.remedy == f"ALTER TABLE {name} REPLICA IDENTITY {remedy};"
                 assert line.database == "app"
         carry_out(server, found)
         assert only(examine(server), "replica identities").severity == OK
-        server.say("INSERT INTO nokey VALUES (1)", "UPDATE nokey SET id = 2", "INSERT INTO parted VALUES (1)", "DELETE FROM parted")
+        server.say(
+            "INSERT INTO nokey VALUES (1)", "UPDATE nokey SET id = 2", "INSERT INTO parted VALUES (1)", "DELETE FROM parted"
+        )
         if supports(major, PUBLISHED_SCHEMAS):
             server.say("CREATE TABLE again (id int)", "CREATE PUBLICATION schemas FOR TABLES IN SCHEMA public")
             found = of(examine(server), "replica identities")
@@ -158,7 +162,7 @@ def test_types_and_tables_that_are_not_decoded(major: int) -> None:
         server.say(
             "CREATE TABLE unknown (id int PRIMARY KEY, s strange, o odd, p pair[], v text)",
             "CREATE UNLOGGED TABLE quick (id int PRIMARY KEY)",
-            "CREATE FOREIGN DATA WRAPPER none; CREATE SERVER elsewhere FOREIGN DATA WRAPPER none; CREATE FOREIGN TABLE away (id int) SERVER elsewhere",
+            "CREATE FOREIGN DATA WRAPPER none; CREATE SERVER other FOREIGN DATA WRAPPER none; CREATE FOREIGN TABLE away (id int) SERVER other",
             "CREATE FUNCTION handler(internal) RETURNS table_am_handler LANGUAGE internal AS 'heap_tableam_handler'",
             "CREATE ACCESS METHOD other TYPE TABLE HANDLER handler; CREATE TABLE stored (id int PRIMARY KEY) USING other",
         )
@@ -168,8 +172,13 @@ def test_types_and_tables_that_are_not_decoded(major: int) -> None:
                 findings = examine(server, user)
                 line = only(findings, "column types")
                 assert line.severity == WARNING
-                assert "public.strange is not known, of 3 columns (public.unknown.o, public.unknown.p, public.unknown.s)" in line.told
-                assert [(each.severity, each.told.split(":")[0], each.remedy) for each in of(findings, "tables without a log")] == [
+                assert (
+                    "public.strange is not known, of 3 columns (public.unknown.o, public.unknown.p, public.unknown.s)"
+                    in line.told
+                )
+                assert [
+                    (each.severity, each.told.split(":")[0], each.remedy) for each in of(findings, "tables without a log")
+                ] == [
                     (NOTE, "table public.quick is unlogged", "ALTER TABLE public.quick SET LOGGED;"),
                     (NOTE, "foreign table public.away has its rows elsewhere", ""),
                     (NOTE, "1 temporary tables of sessions have their changes in no log", ""),
@@ -230,7 +239,6 @@ def test_settings_that_are_on_the_command_line() -> None:
         line = only(findings, "full_page_writes")
         assert (line.severity, "base backup instead" in line.told) == (WARNING, True)
         assert only(findings, "max_slot_wal_keep_size").severity == NOTE
-        assert "16384MB" not in only(findings, "wal_keep_size").told
 
 
 @pytest.mark.parametrize("major", ALL)
@@ -240,7 +248,10 @@ def test_walsenders_that_are_left(major: int) -> None:
         assert only(examine(server, "reader"), "max_wal_senders").severity == OK
         with ReplicationConnection(server.dsn()):
             line = only(examine(server, "reader"), "max_wal_senders")
-            assert (line.severity, line.told) == (WARNING, "1 of 2 walsenders are in use: one is left for the log, none for a base backup")
+            assert (line.severity, line.told) == (
+                WARNING,
+                "1 of 2 walsenders are in use: one is left for the log, none for a base backup",
+            )
             assert line.remedy.startswith("ALTER SYSTEM SET max_wal_senders = 6;")
             with ReplicationConnection(server.dsn()):
                 findings = examine(server, "reader")
@@ -262,14 +273,15 @@ def test_slots_that_hold_back_wal(major: int) -> None:
         assert only(examine(server, "reader"), "replication slots").severity == OK
         server.say(
             "SELECT pg_create_physical_replication_slot('empty')",
-            "SELECT pg_create_logical_replication_slot('Used', 'test_decoding')" if major > 14 else "SELECT 1",
+            "SELECT pg_create_logical_replication_slot('logical', 'test_decoding')",
             "SELECT pg_create_physical_replication_slot('idle', true)",
         )
         for user in ("postgres", "reader"):
             found = {each.told.split(" ")[2]: each for each in of(examine(server, user), "replication slots")}
             assert (found["empty"].severity, "holds back no WAL" in found["empty"].told) == (NOTE, True)
             assert found["idle"].severity == NOTE
-            assert "(in use by nobody) holds back" in found["idle"].told and "wal_status reserved" in found["idle"].told
+            assert "(in use by nobody) holds back" in found["idle"].told
+            assert "wal_status reserved" in found["idle"].told
             assert found["idle"].remedy == "SELECT pg_drop_replication_slot('idle');  -- if nobody needs it"
         for _ in range(6):
             server.switch_wal()
@@ -313,11 +325,20 @@ def test_old_transactions(major: int) -> None:
             carry_out(server, of(examine(server), "prepared transactions"))
             carry_out(server, of(examine(server), "open transactions"))
             until(lambda: only(examine(server), "open transactions").severity == OK)
+            still_open.close()
             assert only(examine(server, "reader"), "prepared transactions").severity == OK
 
 
 def test_a_right_that_is_missing_hinders_no_other_question() -> None:
-    revoked = ("pg_prepared_xacts", "pg_stat_activity", "pg_replication_slots", "pg_stat_replication", "pg_index", "pg_database", "pg_roles")
+    revoked = (
+        "pg_prepared_xacts",
+        "pg_stat_activity",
+        "pg_replication_slots",
+        "pg_stat_replication",
+        "pg_index",
+        "pg_database",
+        "pg_roles",
+    )
     with Server(18, KEEPS, dbname="app") as server:
         server.say(*READER, *(f"REVOKE SELECT ON {name} FROM PUBLIC" for name in revoked))
         findings = examine(server, "reader")
@@ -451,7 +472,10 @@ def test_a_standby(major: int, tmp_path: Path) -> None:
                 assert not [each for each in findings if each.severity == STOPS]
             line = only(examine(standby, "other"), "the primary's wal_level")
             assert (line.severity, "permission denied" in line.told) == (NOTE, True)
-            for name, value, said in (("full_page_writes", "off", "full_page_writes is off there"), ("wal_level", "replica", "it is replica")):
+            for name, value, said in (
+                ("full_page_writes", "off", "full_page_writes is off there"),
+                ("wal_level", "replica", "it is replica"),
+            ):
                 primary.settings[name] = value
                 primary.restart()
                 primary.checkpoint()

@@ -25,7 +25,8 @@ def test_services_are_recognised(roles: tuple[str, ...], parameters: tuple[str, 
     service = recognised(roles, parameters)
     assert service is not None
     assert service.name == name
-    assert service.name in service.reason and service.name in service.instead
+    assert service.name in service.reason
+    assert service.name in service.instead
 
 
 def test_a_server_of_ones_own() -> None:

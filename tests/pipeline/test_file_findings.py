@@ -32,7 +32,7 @@ def severities(found: dict[str, list[Finding]], check: str) -> list[str]:
 def test_directories_and_archives(major: int, tmp_path: Path) -> None:
     """Of a running server, a stopped one, and of WAL alone; with a file missing, and with a damaged one."""
     with Server(major, dbname="app") as server:
-        server.say("CREATE TABLE t (id int)", "INSERT INTO t SELECT generate_series(1, 20000)")
+        server.say("CREATE TABLE t (id int)", "INSERT INTO t SELECT generate_series(1, 60000)")
         found = findings(server.data_dir)
         assert "a server runs on it" in found["data directory"][0].told
         server.stop()
@@ -58,7 +58,7 @@ def test_directories_and_archives(major: int, tmp_path: Path) -> None:
         segment.write(b"damaged" * 8)
     found = findings(archive)
     assert severities(found, "log") == [STOPS]
-    assert written[1].name in found["log"][0].told or "LSN" in found["log"][0].told
+    assert written[1].name in found["log"][0].told
 
 
 @pytest.mark.parametrize("major", ALL)
@@ -74,7 +74,7 @@ def test_wal_levels(major: int, tmp_path: Path, tailrace: Run) -> None:
         shutil.copytree(server.wal_dir, archive, ignore=shutil.ignore_patterns("archive_status", "summaries"))
         found = findings(archive)
         assert severities(found, "wal_level in the log") == [STOPS]
-        assert "commits tell" in found["wal_level in the log"][0].told
+        assert "all of it was written below logical" in found["wal_level in the log"][0].told
         for level in ("logical", "replica"):
             server.settings["wal_level"] = level
             server.start()

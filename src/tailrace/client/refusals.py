@@ -79,19 +79,25 @@ _REFUSALS = (
     _refusal("password authentication failed", "ALTER ROLE {role} PASSWORD '…';  -- or the right one in ~/.pgpass or PGPASSWORD"),
     _refusal(r'role ".*" does not exist', "CREATE ROLE {role} LOGIN REPLICATION PASSWORD '…';"),
     _refusal(r'role ".*" is not permitted to log in', "ALTER ROLE {role} LOGIN;"),
-    _refusal(r'permission denied for database "(?P<database>.*)"', lambda found: f"GRANT CONNECT ON DATABASE {quote_identifier(found['database'])} TO {{role}};"),
-    _refusal("Connection refused", "listen_addresses = '*'  # in postgresql.conf, if the server runs and listens on its own machine alone; then restart it"),
+    _refusal(
+        r'permission denied for database "(?P<database>.*)"',
+        lambda found: f"GRANT CONNECT ON DATABASE {quote_identifier(found['database'])} TO {{role}};",
+    ),
+    _refusal(
+        "Connection refused",
+        "listen_addresses = '*'  # in postgresql.conf, if the server runs and listens on its own machine alone; then restart it",
+    ),
 )  # fmt: skip
 
 
 def remedy_of(said: str, user: str, database: str) -> str:
     """What lets `user` in; empty if nothing of it is known."""
-    for each in _REFUSALS:
-        if found := each.said.search(said):
-            remedy = each.remedy(found)
-            words = {"{role}": quote_identifier(user), "{user}": user, "{database}": database}
-            return re.sub(r"\{(?:role|user|database)\}", lambda word: words[word[0]], remedy)
-    return ""
+    found = next(((each, match) for each in _REFUSALS if (match := each.said.search(said))), None)
+    if found is None:
+        return ""
+    refusal, match = found
+    words = {"{role}": quote_identifier(user), "{user}": user, "{database}": database}
+    return re.sub("|".join(map(re.escape, words)), lambda word: words[word[0]], refusal.remedy(match))
 
 
 def refused(dsn: str, said: str, user: str) -> PeerError:

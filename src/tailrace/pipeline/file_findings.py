@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import field
 from pathlib import Path
+
+import numpy as np
 
 from tailrace.catalog.data_directory.control_file import ControlFile
 from tailrace.client.doctor.findings import NOTE, OK, STOPS, WARNING, Finding
+from tailrace.dataclass import dataclass
 from tailrace.errors import CorruptWal, TailraceError, count_of
 from tailrace.model import Lsn
 from tailrace.pipeline.runner import Runner
@@ -15,11 +19,13 @@ from tailrace.storage.directory import DataDirectory
 from tailrace.storage.segment_files import arrange
 from tailrace.storage.segments import Segments
 from tailrace.storage.source import Source
+from tailrace.transactions.fates import NEVER
 from tailrace.wal import xact
 from tailrace.wal.index import Index
 from tailrace.wal.kept_records import wal_level_changes
 from tailrace.wal.xlog import LOGICAL, WAL_LEVELS
 
+_LOG_LEVEL = "wal_level in the log"
 _RAISE = "ALTER SYSTEM SET wal_level = logical;  -- on the server; then restart it"
 
 
@@ -35,30 +41,43 @@ def file_findings(path: Path, runner_for: Callable[[int], Runner]) -> Iterator[F
         segments = arrange(directory.wal if directory else path)
         yield from _of_segments(segments)
         source = Source.open(path, for_catalogs=False)
-        yield from _of_log(source.segments, control, runner_for(source.segments.stop_lsn - source.segments.first_lsn))
+        yield from _of_log(source.segments, runner_for(source.segments.stop_lsn - source.segments.first_lsn))
     except TailraceError as error:
         yield Finding("files", STOPS, _said(error), error.hint)
     except OSError as error:
-        yield Finding("files", STOPS, f'could not read "{error.filename or path}": {error.strerror}', "sudo -u postgres tailrace doctor …  # as a user who may")
+        remedy = "sudo -u postgres tailrace doctor …  # as a user who may"
+        yield Finding("files", STOPS, f'could not read "{error.filename or path}": {error.strerror}', remedy)
     yield Finding(
-        "server", NOTE, "rights, slots, replica identities, types and clocks are not in files", f"tailrace doctor 'host=… dbname=…'"
+        "server",
+        NOTE,
+        "rights, slots, replica identities, types and clocks are not in files",
+        "tailrace doctor 'host=… dbname=…'",
     )
 
 
 def _of_directory(directory: DataDirectory | None, control: ControlFile | None) -> Iterator[Finding]:
     if directory is None or control is None:
-        yield Finding("data directory", NOTE, "it is none: decoding needs a captured catalog state", "tailrace catalog capture SOURCE --database NAME -o STATE")
+        told, remedy = (
+            "it is none: decoding needs a captured catalog state",
+            "tailrace catalog capture SOURCE --database NAME -o STATE",
+        )
+        yield Finding("data directory", NOTE, told, remedy)
         return
     is_running = directory.is_running and not directory.is_abandoned
     kind = "a standby" if (directory.path / "standby.signal").exists() else "a server"
-    yield Finding("data directory", OK, f"of system {control.system}, {f'{kind} runs on it' if is_running else 'stopped, or a backup'}")
+    yield Finding(
+        "data directory", OK, f"of system {control.system}, {f'{kind} runs on it' if is_running else 'stopped, or a backup'}"
+    )
     if control.wal_level < LOGICAL:
-        yield Finding("wal_level", STOPS, f"wal_level is {WAL_LEVELS[control.wal_level]}: what is written below logical cannot be decoded", _RAISE)
+        told = f"wal_level is {WAL_LEVELS[control.wal_level]}: what is written below logical cannot be decoded"
+        yield Finding("wal_level", STOPS, told, _RAISE)
     else:
         yield Finding("wal_level", OK, "wal_level is logical")
     if is_running and not control.full_page_writes:
         told = "full_page_writes is off: pages of catalogs may be torn when they are read beside the running server"
-        yield Finding("full_page_writes", WARNING, told, "ALTER SYSTEM SET full_page_writes = on;  -- then SELECT pg_reload_conf();")
+        yield Finding(
+            "full_page_writes", WARNING, told, "ALTER SYSTEM SET full_page_writes = on;  -- then SELECT pg_reload_conf();"
+        )
     if control.checksums:
         yield Finding("data_checksums", OK, "data_checksums is on")
     else:
@@ -70,48 +89,71 @@ def _of_segments(segments: Segments) -> Iterator[Finding]:
     yield Finding("version", OK, f"PostgreSQL {segments.major}")
     for missing, present in segments.gaps:
         first = Path(segments.name_at(missing * segments.segment_size)).name
-        told = f"{count_of(present - missing, 'segment', 'are')} missing, from {first} on: the log ends at {Lsn(missing * segments.segment_size)} for now"
+        end = Lsn(missing * segments.segment_size)
+        told = f"{count_of(present - missing, 'segment', 'are')} missing, from {first} on: the log ends at {end} for now"
         yield Finding("gaps", STOPS, told, f"cp ARCHIVE/{first} {segments.directory}/  # or what restore_command does")
     if not segments.gaps:
         yield Finding("gaps", OK, f"none between {segments.first_lsn} and {segments.stop_lsn}")
 
 
-def _of_log(segments: Segments, control: ControlFile | None, runner: Runner) -> Iterator[Finding]:
+def _of_log(segments: Segments, runner: Runner) -> Iterator[Finding]:
     """Whether all its records are sound, and of which wal_level they are."""
-    changes: list[tuple[Lsn, int]] = []
-    began_low, records, end = False, 0, segments.first_lsn
+    levels, records, end = _Levels(), 0, segments.first_lsn
     problem: CorruptWal | None = None
     try:
         for part in scanned(segments, runner):
-            began_low = began_low or (not changes and _commits_below_logical(part))
-            changes += wal_level_changes([part])
+            levels.add(part)
             records, end = records + part.records, part.next_lsn
     except CorruptWal as error:
         problem = error
-    yield from _levels(changes, began_low=began_low, is_told=control is not None)
+    yield from levels.findings()
     if problem is None:
         yield Finding("log", OK, f"{count_of(records, 'record')} up to {end}, all sound")
     elif not segments.gaps:
         yield Finding("log", STOPS, _said(problem), problem.hint)
 
 
-def _levels(changes: list[tuple[Lsn, int]], *, began_low: bool, is_told: bool) -> Iterator[Finding]:
-    """What is said of changes of wal_level. Where the log has none, pg_control `is_told` of, or its commits tell."""
-    for lsn, level in changes:
-        if level < LOGICAL:
-            told = f"it became {WAL_LEVELS[level]} at {lsn}: what follows cannot be decoded until it is raised"
-            yield Finding("wal_level in the log", WARNING, told, f"--upto-lsn {lsn}  # of tailrace decode")
-        else:
-            yield Finding("wal_level in the log", NOTE, f"it became logical at {lsn}: decoding can begin there", f"--start-lsn {lsn}  # of tailrace decode")
-    if not changes and began_low and not is_told:
-        yield Finding("wal_level in the log", STOPS, "commits tell that wal_level was below logical: nothing of it can be decoded", _RAISE)
-    elif not changes:
-        yield Finding("wal_level in the log", OK, "it does not change")
+@dataclass(slots=True)
+class _Levels:
+    """What the log says of wal_level: records tell it where a server starts with another than before; and commits that invalidate no cache, which
+    name their database at logical alone (`XactLogCommitRecord`). `is_low` is how it was last, None as long as nothing has told."""
 
+    changes: list[tuple[Lsn, int]] = field(default_factory=list)
+    is_low: bool | None = None
+    was_high: bool = False
 
-def _commits_below_logical(part: Index) -> bool:
-    """Whether commits name no database, as below logical."""
-    return bool(((part.ends.kind == xact.COMMIT) & (part.ends.database == 0)).any())
+    def add(self, part: Index) -> None:
+        told = wal_level_changes([part])
+        if self.is_low is None:
+            ends = part.ends
+            telling = (
+                (ends.kind == xact.COMMIT)
+                & (ends.lsn < (told[0][0] if told else NEVER))
+                & (np.diff(ends.invalidation_bounds) == 0)
+            )
+            if telling.any():
+                self._is(low=bool((ends.database[telling] == 0).any()))
+        for lsn, level in told:
+            before = self.is_low
+            self._is(low=level < LOGICAL)
+            if before not in (None, self.is_low):
+                self.changes.append((lsn, level))
+
+    def _is(self, *, low: bool) -> None:
+        self.is_low, self.was_high = low, self.was_high or not low
+
+    def findings(self) -> Iterator[Finding]:
+        if self.is_low and not self.was_high:
+            yield Finding(_LOG_LEVEL, STOPS, "all of it was written below logical: nothing of it can be decoded", _RAISE)
+        elif not self.changes:
+            yield Finding(_LOG_LEVEL, OK, "nothing of it was written below logical")
+        for lsn, level in self.changes:
+            if level < LOGICAL:
+                told = f"it became {WAL_LEVELS[level]} at {lsn}: what follows cannot be decoded until it is raised"
+                yield Finding(_LOG_LEVEL, WARNING, told, f"--upto-lsn {lsn}  # of tailrace decode")
+            else:
+                told = f"it became logical at {lsn}: decoding can begin there"
+                yield Finding(_LOG_LEVEL, NOTE, told, f"--start-lsn {lsn}  # of tailrace decode")
 
 
 def _said(error: TailraceError) -> str:

@@ -17,11 +17,17 @@ from tailrace.errors import UsageError
 def doctor(
     source: Annotated[
         str,
-        typer.Argument(help="Connection string or URI of a server; or data directory, its pg_wal, or directory of archived segments."),
+        typer.Argument(
+            help="Connection string or URI of a server; or data directory, its pg_wal, or directory of archived segments."
+        ),
     ],
     database: Annotated[
         list[str] | None,
-        typer.Option("--database", help="Look at this database; else at the one that the connection string names, else at all.", metavar="NAME"),
+        typer.Option(
+            "--database",
+            help="Look at this database; else at the one that the connection string names, else at all.",
+            metavar="NAME",
+        ),
     ] = None,
     as_json: JsonOption = False,
     on: OnOption = On.AUTO,
@@ -32,6 +38,8 @@ def doctor(
     with loading():
         from tailrace.cli.doctor import of_files, of_server
 
-    is_fine = of_server(source, database or [], as_json=as_json) if is_dsn(source) else of_files(Path(source), on, as_json=as_json)
+    is_fine = (
+        of_server(source, database or [], as_json=as_json) if is_dsn(source) else of_files(Path(source), on, as_json=as_json)
+    )
     if not is_fine:
         raise typer.Exit(1)

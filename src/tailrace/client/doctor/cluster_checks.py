@@ -21,11 +21,14 @@ class Setting:
     severity: str
     otherwise: str
     value: str = ""
-    then: str = "SELECT pg_reload_conf();"
+    then: str = "-- then SELECT pg_reload_conf();"
     command: str = ""
 
 
 _RESTART = "-- then restart the server"
+_ON_COMMAND_LINE = (
+    "CASE source WHEN 'command line' THEN ' (it is on the server''s command line, which must be changed instead)' ELSE '' END"
+)
 PRIMARYS_OWN = (
     Setting("wal_level", "= 'logical'", STOPS, "what is written below logical cannot be decoded", "logical", _RESTART),
     Setting(
@@ -55,8 +58,7 @@ def of_setting(setting: Setting) -> Check:
         remedy = f"'{setting.command}'"
     else:
         quoted = setting.value.replace("'", "''")
-        on_command_line = "CASE source WHEN 'command line' THEN '  -- it is on the server''s command line, which must be changed instead' ELSE '' END"
-        remedy = f"'ALTER SYSTEM SET {setting.name} = {quoted};  {setting.then}' || {on_command_line}"
+        remedy = f"'ALTER SYSTEM SET {setting.name} = {quoted};  {setting.then}' || {_ON_COMMAND_LINE}"
     return Check(
         setting.name,
         f"""
@@ -71,8 +73,8 @@ def of_setting(setting: Setting) -> Check:
 STANDBY = Check(
     "standby",
     """
-    SELECT 'note', 'it is a standby: its log comes as late as it gets it; wal_level and full_page_writes are the primary''s; no commit of the primary '
-           'waits for what tailrace confirms; a slot that is created waits for the primary''s next checkpoint', ''
+    SELECT 'note', 'it is a standby: its log comes as late as it gets it; wal_level and full_page_writes are the primary''s; no commit '
+                   'there waits for what tailrace confirms; xids of a snapshot cannot be had here, which copies begin with', ''
     WHERE pg_is_in_recovery()""",
     "it is a primary",
 )
@@ -103,14 +105,15 @@ SLOTS = Check(
     """
     SELECT CASE WHEN wal_status IN ('lost', 'unreserved') OR NOT active AND behind > 1073741824 THEN 'warning'
                 WHEN NOT active OR wal_status = 'extended' THEN 'note' ELSE 'ok' END,
-           format('%s slot %I ', slot_type, slot_name) || CASE WHEN active THEN format('(in use by pid %s) ', active_pid) ELSE '(in use by nobody) ' END ||
+           format('%s slot %I ', slot_type, slot_name) ||
+           CASE WHEN active THEN format('(in use by pid %s) ', active_pid) ELSE '(in use by nobody) ' END ||
            CASE WHEN wal_status = 'lost' THEN 'has lost WAL that it needs, and is of no use any more'
                 WHEN behind IS NULL THEN 'holds back no WAL'
                 ELSE format('holds back %s of WAL, wal_status %s', pg_size_pretty(behind), wal_status) END ||
            CASE WHEN wal_status = 'unreserved' THEN ': what it needs is removed at the next checkpoint' ELSE '' END,
            CASE WHEN active THEN '' ELSE format('SELECT pg_drop_replication_slot(%L);  -- if nobody needs it', slot_name) END
-    FROM (SELECT *, greatest(pg_wal_lsn_diff(
-              CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END, restart_lsn), 0) AS behind
+    FROM (SELECT *, CASE WHEN restart_lsn IS NOT NULL THEN greatest(0, pg_wal_lsn_diff(
+              CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END, restart_lsn)) END AS behind
           FROM pg_replication_slots) AS slots
     ORDER BY behind DESC NULLS LAST, slot_name""",
     "there are none that hold back WAL",
@@ -118,8 +121,8 @@ SLOTS = Check(
 PREPARED = Check(
     "prepared transactions",
     """
-    SELECT 'warning', format('transaction %L of %I in database %I was prepared %s ago: a slot that is created waits for its end', gid, owner, database,
-                             date_trunc('second', clock_timestamp() - prepared)),
+    SELECT 'warning', format('transaction %L of %I in database %I was prepared %s ago: a slot that is created waits for its end', gid, owner,
+                             database, date_trunc('second', clock_timestamp() - prepared)),
            format('ROLLBACK PREPARED %L;  -- or COMMIT PREPARED, in database %I as %I', gid, database, owner)
     FROM pg_prepared_xacts WHERE clock_timestamp() - prepared >= current_setting('tailrace.old_after')::interval ORDER BY prepared""",
     "none is old",
@@ -135,9 +138,7 @@ TRANSACTIONS = Check(
     UNION ALL
     SELECT 'note', format('since when %s of the transactions that write are open is not shown to role %I', count(*), session_user),
            format('GRANT pg_read_all_stats TO %I;', session_user)
-    FROM pg_locks AS held JOIN pg_stat_activity AS activity USING (pid)
-    WHERE held.locktype = 'transactionid' AND held.mode = 'ExclusiveLock' AND held.granted AND activity.backend_xid IS NULL
-      AND NOT pg_has_role('pg_read_all_stats', 'USAGE')
+    FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND xact_start IS NULL AND NOT pg_has_role('pg_read_all_stats', 'USAGE')
     HAVING count(*) > 0""",
     "none that writes is old",
 )

@@ -22,8 +22,9 @@ _FILES = Check(
     f"""
     SELECT CASE WHEN may THEN 'ok' ELSE 'warning' END,
            format(CASE WHEN may THEN 'role %I may read them over SQL' ELSE
-               'role %I may not read them over SQL: they are taken from a base backup instead, which sends the whole cluster' END, session_user),
-           CASE WHEN may THEN '' ELSE format('GRANT EXECUTE ON FUNCTION {READ_FILES} TO %I;  -- in database %I', session_user, current_database()) END
+               'role %I may not read them over SQL: they are taken from a base backup instead, which may send the whole cluster' END, session_user),
+           CASE WHEN may THEN '' ELSE
+               format('GRANT EXECUTE ON FUNCTION {READ_FILES} TO %I;  -- in database %I', session_user, current_database()) END
     FROM (SELECT has_function_privilege('{READ_FILES}', 'EXECUTE') AS may) AS role""",
     "",
 )
@@ -34,13 +35,16 @@ _REPLICA_IDENTITIES = """
     WITH {tables},
     usable AS (
         SELECT indrelid, indexrelid, indisprimary, indisreplident, NOT EXISTS (
-            SELECT FROM pg_attribute WHERE attrelid = indrelid AND attnum = ANY(indkey[:indnkeyatts - 1]) AND NOT attnotnull) AND NOT 0 = ANY(indkey) AS is_not_null
+            SELECT FROM pg_attribute WHERE attrelid = indrelid AND attnum = ANY(indkey[:indnkeyatts - 1]) AND NOT attnotnull
+        ) AND NOT 0 = ANY(indkey) AS is_not_null
         FROM pg_index WHERE indisunique AND indimmediate AND indisvalid AND indpred IS NULL),
     nameless AS (
-        SELECT oid, name, CASE relreplident WHEN 'n' THEN 'has REPLICA IDENTITY NOTHING' WHEN 'i' THEN 'has lost the index that was its replica identity'
-               ELSE CASE WHEN EXISTS (SELECT FROM pg_index WHERE indrelid = tables.oid AND indisprimary AND NOT indimmediate)
-                   THEN 'has a deferrable primary key, which is no replica identity' ELSE 'has no primary key and no other replica identity' END
-               END AS why,
+        SELECT oid, name, CASE
+                   WHEN relreplident = 'n' THEN 'has REPLICA IDENTITY NOTHING'
+                   WHEN relreplident = 'i' THEN 'has lost the index that was its replica identity'
+                   WHEN EXISTS (SELECT FROM pg_index WHERE indrelid = tables.oid AND indisprimary AND NOT indimmediate)
+                   THEN 'has a deferrable primary key, which is no replica identity'
+                   ELSE 'has no primary key and no other replica identity' END AS why,
                (SELECT indexrelid FROM usable WHERE indrelid = tables.oid AND is_not_null ORDER BY indisprimary DESC, indexrelid LIMIT 1) AS index
         FROM tables WHERE relkind = 'r' AND relpersistence = 'p' AND relreplident <> 'f' AND NOT EXISTS (
             SELECT FROM usable WHERE indrelid = tables.oid AND (relreplident = 'd' AND indisprimary OR relreplident = 'i' AND indisreplident))),

@@ -13,7 +13,6 @@ from contextlib import ExitStack
 from typing import Any
 
 from tailrace.catalog.data_directory.control_file import read_control
-from tailrace.client.catalog_files import ServerFiles
 from tailrace.client.doctor.checks import answers, ask
 from tailrace.client.doctor.cluster_checks import CLUSTER, PRIMARYS_OWN, ROLE, STANDBY, of_setting
 from tailrace.client.doctor.column_types import unknown_types
@@ -42,8 +41,8 @@ _CONNECTABLE = "SELECT datname FROM pg_database WHERE datallowconn AND NOT datis
 
 @dataclass(slots=True)
 class Examination:
-    """`databases` are those to look at; else the one that `dsn` names, else all that one can connect to. `old_after` is from which age on a transaction
-    is old, as an interval of SQL. `clock` tells the seconds since 1970 by this machine."""
+    """`databases` are those to look at; else the one that `dsn` names, else all that one can connect to. `old_after` is from which age on a
+    transaction is old, as an interval of SQL. `clock` tells the seconds since 1970 by this machine."""
 
     dsn: str
     databases: list[str]
@@ -166,16 +165,18 @@ class Examination:
         """What a standby's pg_control says of its primary, if that may be read."""
         name = "the primary's wal_level"
         remedy = "SHOW wal_level;  -- on the primary, as full_page_writes"
-        rows, problem = answers(connection, name, "SELECT pg_read_binary_file('global/pg_control', 0, 8192, true)")
+        rows, problem = answers(connection, name, "SELECT encode(pg_read_binary_file('global/pg_control', 0, 8192, true), 'hex')")
         if problem is not None:
             return Finding(name, NOTE, f"{problem.told}; the standby's own says nothing of it", remedy)
-        control = read_control(bytes(rows[0][0]), "global/pg_control")
+        control = read_control(bytes.fromhex(rows[0][0]), "global/pg_control")
         if control.wal_level < LOGICAL:
             told = f"it is {WAL_LEVELS[control.wal_level]}: what is written below logical cannot be decoded"
             return Finding(name, STOPS, told, "ALTER SYSTEM SET wal_level = logical;  -- on the primary; then restart it")
         if not control.full_page_writes:
             told = "it is logical, but full_page_writes is off there: neither catalogs' files nor a base backup can be read here"
-            return Finding(name, STOPS, told, "ALTER SYSTEM SET full_page_writes = on;  -- on the primary; then SELECT pg_reload_conf();")
+            return Finding(
+                name, STOPS, told, "ALTER SYSTEM SET full_page_writes = on;  -- on the primary; then SELECT pg_reload_conf();"
+            )
         return Finding(name, OK, "it is logical, and full_page_writes is on")
 
     def _clock(self, connection: Any) -> Finding:
@@ -185,7 +186,8 @@ class Examination:
         ahead, uncertain = theirs - (before + after) / 2, (after - before) / 2
         if abs(ahead) <= _CLOCKS_AGREE + uncertain:
             return Finding("clock", OK, f"the server's and this machine's agree to within {abs(ahead) + uncertain:.1f} s")
-        told = f"the server's is {abs(ahead):.1f} s {'ahead of' if ahead > 0 else 'behind'} this machine's: times of commits and delays are off by that"
+        off = f"{abs(ahead):.1f} s {'ahead of' if ahead > 0 else 'behind'}"
+        told = f"the server's is {off} this machine's: times of commits and delays are off by that"
         return Finding("clock", WARNING, told, "timedatectl set-ntp true  # on the machine whose clock is wrong")
 
     def _databases(self, connection: Any) -> list[str]:
@@ -219,7 +221,9 @@ def _encoding(encoding: str, database: str) -> Finding:
         return Finding("encoding", STOPS, f"{error.message}: text of the database cannot be decoded", "", database)
     if encoding == NAMES[SQL_ASCII]:
         told = "it is SQL_ASCII: nobody knows what bytes of text mean, and those that are no UTF-8 end decoding"
-        return Finding("encoding", NOTE, told, "SET client_encoding = SQL_ASCII;  -- in tailrace sql, or of tailrace serve", database)
+        return Finding(
+            "encoding", NOTE, told, "SET client_encoding = SQL_ASCII;  -- in tailrace sql, or of tailrace serve", database
+        )
     return Finding("encoding", OK, f"it is {encoding}", "", database)
 
 

@@ -10,8 +10,8 @@ OK, NOTE, WARNING, STOPS = "ok", "note", "warning", "stops"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`check` is what was looked at, `told` what was found, `remedy` a statement, command or line to copy, if there is one. `database` is the one that
-    it is about, empty for the whole cluster."""
+    """`check` is what was looked at, `told` what was found, `remedy` a statement, command or line to copy, if there is one. `database` is the one
+    that it is about, empty for the whole cluster."""
 
     check: str
     severity: str
