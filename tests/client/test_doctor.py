@@ -26,6 +26,7 @@ GRANT = "GRANT EXECUTE ON FUNCTION pg_read_binary_file(text,bigint,bigint,boolea
 READER = ("CREATE ROLE reader LOGIN REPLICATION PASSWORD 'secret'", GRANT, "GRANT pg_read_all_stats TO reader")
 TRUSTED = "host all all 127.0.0.1/32 trust\n"
 """All but replication connections."""
+OPEN = TRUSTED + "host replication all 127.0.0.1/32 trust\n"
 
 
 def examine(server: Server, user: str = "postgres", *databases: str, old_after: str = "0", more: str = "") -> list[Finding]:
@@ -66,6 +67,17 @@ def carry_out(server: Server, findings: Iterable[Finding]) -> None:
             restarts = restarts or "restart the server" in line
     if restarts:
         server.restart()
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterable[Server]:
+    """For what changes nothing but pg_hba.conf."""
+    with Server(18, KEEPS, dbname="app") as server:
+        server.say(
+            *READER, "CREATE ROLE nologin", "CREATE ROLE locked LOGIN", "REVOKE CONNECT ON DATABASE app FROM PUBLIC",
+            "GRANT CONNECT ON DATABASE app TO reader", *(f"CREATE TABLE t{number:02} (id int)" for number in range(12)),
+        )  # fmt: skip
+        yield server
 
 
 @pytest.mark.parametrize("major", ALL)
@@ -365,34 +377,24 @@ def test_a_right_that_is_missing_hinders_no_other_question() -> None:
         ("reader", "host app all all reject\n" + TRUSTED, "pg_hba.conf rejects connection", "host  app  reader  127.0.0.1/32  scram-sha-256  # in"),
         ("reader", "host all all all scram-sha-256\n", "password authentication failed", "ALTER ROLE reader PASSWORD '…';"),
     ],
+    ids=("no role", "no LOGIN", "no CONNECT", "no line", "a line against it", "no password"),
 )  # fmt: skip
-def test_connections_that_are_refused(refusing: Server, role: str, hba: str, said: str, remedy: str) -> None:
-    write_hba(refusing, "host all postgres all trust\n" + hba)
-    findings = examine(refusing, role, "app", more="password=wrong")
+def test_connections_that_are_refused(shared: Server, role: str, hba: str, said: str, remedy: str) -> None:
+    write_hba(shared, "host all postgres all trust\n" + hba)
+    findings = examine(shared, role, "app", more="password=wrong")
     line = of(findings, "connection")[-1]
     assert (line.severity, said in line.told) == (STOPS, True), line
     assert line.remedy.startswith(remedy)
 
 
-@pytest.fixture(scope="module")
-def refusing() -> Iterable[Server]:
-    with Server(18, dbname="app") as server:
-        server.say(
-            "CREATE ROLE reader LOGIN PASSWORD 'secret'", "CREATE ROLE nologin", "CREATE ROLE locked LOGIN",
-            "REVOKE CONNECT ON DATABASE app FROM PUBLIC", "GRANT CONNECT ON DATABASE app TO reader",
-        )  # fmt: skip
-        yield server
-
-
-def test_a_password_that_serves_one_database_alone(refusing: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_password_that_serves_one_database_alone(shared: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A line of .pgpass for the database does not serve the log."""
-    write_hba(refusing, "host all postgres all trust\nhost all all all scram-sha-256\nhost replication all all scram-sha-256\n")
+    write_hba(shared, "host all postgres all trust\nhost all all all scram-sha-256\nhost replication all all scram-sha-256\n")
     passwords = tmp_path / "pgpass"
     passwords.write_text("*:*:app:reader:secret\n")
     passwords.chmod(0o600)
     monkeypatch.setenv("PGPASSFILE", str(passwords))
-    refusing.say("ALTER ROLE reader REPLICATION")
-    dsn = refusing.dsn().replace("postgres", "reader")
+    dsn = shared.dsn().replace("postgres", "reader")
     log = only(Examination(dsn, []).findings(), "replication connection")
     assert (log.severity, "no password supplied" in log.told) == (STOPS, True)
     assert log.remedy.startswith("*:*:replication:reader:PASSWORD  # in ~/.pgpass")
@@ -400,9 +402,9 @@ def test_a_password_that_serves_one_database_alone(refusing: Server, tmp_path: P
     assert only(Examination(dsn, []).findings(), "replication connection").severity == OK
 
 
-def test_databases_that_are_looked_at(refusing: Server) -> None:
-    write_hba(refusing, "host all all all trust\n")
-    dsn = refusing.dsn().replace("dbname=app", "")
+def test_databases_that_are_looked_at(shared: Server) -> None:
+    write_hba(shared, "host all all all trust\n")
+    dsn = shared.dsn().replace("dbname=app", "")
 
     def seen(words: str, *names: str) -> list[str]:
         return sorted({each.database for each in Examination(words, list(names)).findings()} - {""})
@@ -417,45 +419,39 @@ def test_databases_that_are_looked_at(refusing: Server) -> None:
 
 
 def test_a_server_that_is_not_there() -> None:
-    with Server(18, dbname="app") as server:
-        server.stop()
-        findings = examine(server)
+    findings = list(Examination("host=127.0.0.1 port=1 user=reader dbname=app", []).findings())
     assert [(each.check, each.severity) for each in findings] == [("connection", STOPS), ("replication connection", STOPS)]
     assert "Connection refused" in findings[0].told
     assert "listen_addresses" in findings[0].remedy
 
 
-def test_a_connection_that_is_lost() -> None:
-    with Server(18, dbname="app") as server:
-        findings = Examination(server.dsn(), []).findings()
-        assert next(findings).severity == OK
-        server.say("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'tailrace'")
-        last = list(findings)[-1]
+def test_a_connection_that_is_lost(shared: Server) -> None:
+    write_hba(shared, OPEN)
+    findings = Examination(shared.dsn(), []).findings()
+    assert next(findings).severity == OK
+    shared.say("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'tailrace'")
+    last = list(findings)[-1]
     assert (last.check, last.severity) == ("connection", STOPS)
     assert "it was lost" in last.told
 
 
-def test_a_managed_service_that_refuses(tailrace: Run, tmp_path: Path) -> None:
+def test_a_managed_service_that_refuses(shared: Server, tailrace: Run, tmp_path: Path) -> None:
     """Told apart by its roles, with the reason; who receives ends with it rather than trying again for ever."""
-    with Server(18, dbname="app") as server:
-        server.say("CREATE ROLE rds_superuser")
-        assert only(examine(server), "replication connection").severity == OK  # a role's name alone refuses nothing
-        write_hba(server, TRUSTED)
-        log = only(examine(server), "replication connection")
-        assert log.severity == STOPS
-        assert "no pg_hba.conf entry for replication connection" in log.told
-        assert "It is a server of Amazon RDS" in log.told
-        assert "logical slots" in log.remedy
-        code, _, err = tailrace("wal", "receive", server.dsn(), "--to", tmp_path / "wal")
-        assert (code, "It is a server of Amazon RDS" in err) == (1, True)
-
-
-def test_a_refusal_names_its_remedy_wherever_it_is_met(tailrace: Run, tmp_path: Path) -> None:
-    with Server(18, dbname="app") as server:
-        write_hba(server, TRUSTED)
-        code, _, err = tailrace("wal", "receive", server.dsn(), "--to", tmp_path / "wal", "--no-loop")
-    assert code == 1
-    assert "HINT:  host  replication  postgres  127.0.0.1/32  scram-sha-256  # in pg_hba.conf" in err
+    receive = ("wal", "receive", shared.dsn(), "--to", tmp_path / "wal")
+    write_hba(shared, TRUSTED)
+    code, _, err = tailrace(*receive, "--no-loop")
+    assert (code, "HINT:  host  replication  postgres  127.0.0.1/32  scram-sha-256  # in pg_hba.conf" in err) == (1, True)
+    shared.say("CREATE ROLE rds_superuser")
+    log = only(examine(shared), "replication connection")
+    assert log.severity == STOPS
+    assert "no pg_hba.conf entry for replication connection" in log.told
+    assert "It is a server of Amazon RDS" in log.told
+    assert "logical slots" in log.remedy
+    code, _, err = tailrace(*receive)
+    assert (code, "It is a server of Amazon RDS" in err) == (1, True)
+    write_hba(shared, OPEN)
+    assert only(examine(shared), "replication connection").severity == OK  # a role's name alone refuses nothing
+    shared.say("DROP ROLE rds_superuser")
 
 
 @pytest.mark.parametrize("major", ALL)
@@ -505,36 +501,36 @@ def test_encodings() -> None:
             assert "\udcff" in names["sql_ascii"]
 
 
-def test_clocks() -> None:
-    with Server(18, dbname="app") as server:
-        assert only(examine(server), "clock").severity == OK
-        for ahead, said in ((3600, "the server's is 3600.0 s behind"), (-90, "the server's is 90.0 s ahead of")):
-            found = Examination(server.dsn(), [], clock=lambda by=ahead: time.time() + by).findings()  # type: ignore[misc]
-            line = only(found, "clock")
-            assert (line.severity, said in line.told) == (WARNING, True), line
+def test_clocks(shared: Server) -> None:
+    write_hba(shared, OPEN)
+    assert only(examine(shared), "clock").severity == OK
+    for ahead, said in ((3600, "the server's is 3600.0 s behind"), (-90, "the server's is 90.0 s ahead of")):
+        found = Examination(shared.dsn(), [], clock=lambda by=ahead: time.time() + by).findings()  # type: ignore[misc]
+        line = only(found, "clock")
+        assert (line.severity, said in line.told) == (WARNING, True), line
 
 
-def test_as_lines_and_as_json(tailrace: Run) -> None:
-    with Server(18, KEEPS, dbname="app") as server:
-        server.say(*(f"CREATE TABLE t{number:02} (id int)" for number in range(12)), *READER)
-        code, out, err = tailrace("doctor", f"{server.dsn()} user=reader")
-        assert (code, err) == (0, "")
-        lines = out.splitlines()
-        assert lines[0] == "ok       connection: to database app as reader"
-        assert "           ALTER TABLE public.t00 REPLICA IDENTITY FULL;" in lines
-        assert "warning  app: replica identities: and 2 more like these (--json has all)" in lines
-        assert lines[-1].startswith("nothing stops tailrace; 12 warnings, 0 notes, ")
-        code, out, _ = tailrace("doctor", f"{server.dsn()} user=reader", "--json")
-        found = json.loads(out)
-        assert code == 0
-        assert sum(each["check"] == "replica identities" for each in found) == 12
-        assert {each["severity"] for each in found} == {"ok", "warning"}
-        assert found[0] == {
-            "check": "connection", "severity": "ok", "database": None, "finding": "to database app as reader", "remedy": None,
-        }  # fmt: skip
-        write_hba(server, TRUSTED)
-        code, out, _ = tailrace("doctor", server.dsn(), "--database", "app")
-        assert (code, out.splitlines()[-1].split(";")[0]) == (1, "1 finding would stop tailrace")
+def test_as_lines_and_as_json(shared: Server, tailrace: Run) -> None:
+    write_hba(shared, OPEN)
+    dsn = f"{shared.dsn()} user=reader"
+    code, out, err = tailrace("doctor", dsn)
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0] == "ok       connection: to database app as reader"
+    assert "           ALTER TABLE public.t00 REPLICA IDENTITY FULL;" in lines
+    assert "warning  app: replica identities: and 2 more like these (--json has all)" in lines
+    assert lines[-1].startswith("nothing stops tailrace; 12 warnings, 0 notes, ")
+    code, out, _ = tailrace("doctor", dsn, "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert sum(each["check"] == "replica identities" for each in found) == 12
+    assert {each["severity"] for each in found} == {"ok", "warning"}
+    assert found[0] == {
+        "check": "connection", "severity": "ok", "database": None, "finding": "to database app as reader", "remedy": None,
+    }  # fmt: skip
+    write_hba(shared, TRUSTED)
+    code, out, _ = tailrace("doctor", dsn, "--database", "app")
+    assert (code, out.splitlines()[-1].split(";")[0]) == (1, "1 finding would stop tailrace")
 
 
 def test_databases_are_of_servers_alone(tailrace: Run, tmp_path: Path) -> None:
