@@ -68,7 +68,7 @@ def test_wal_levels(major: int, tmp_path: Path, tailrace: Run) -> None:
         found = findings(server.data_dir)
         assert severities(found, "wal_level") == [STOPS]
         assert severities(found, "full_page_writes") == [WARNING]
-        assert "wal_level is replica" in found["wal_level"][0].told
+        assert "it is replica" in found["wal_level"][0].told
         server.stop()
         archive = tmp_path / "archive"
         shutil.copytree(server.wal_dir, archive, ignore=shutil.ignore_patterns("archive_status", "summaries"))
@@ -86,7 +86,7 @@ def test_wal_levels(major: int, tmp_path: Path, tailrace: Run) -> None:
         assert raised.remedy.startswith("--start-lsn ")
         code, out, _ = tailrace("doctor", server.data_dir)
     assert code == 1
-    assert "stops    wal_level: wal_level is replica" in out
+    assert "stops    wal_level: it is replica" in out
 
 
 def test_what_is_no_source(tailrace: Run, tmp_path: Path) -> None:

@@ -69,19 +69,19 @@ def _of_directory(directory: DataDirectory | None, control: ControlFile | None) 
         "data directory", OK, f"of system {control.system}, {f'{kind} runs on it' if is_running else 'stopped, or a backup'}"
     )
     if control.wal_level < LOGICAL:
-        told = f"wal_level is {WAL_LEVELS[control.wal_level]}: what is written below logical cannot be decoded"
+        told = f"it is {WAL_LEVELS[control.wal_level]}: what is written below logical cannot be decoded"
         yield Finding("wal_level", STOPS, told, _RAISE)
     else:
-        yield Finding("wal_level", OK, "wal_level is logical")
+        yield Finding("wal_level", OK, "it is logical")
     if is_running and not control.full_page_writes:
-        told = "full_page_writes is off: pages of catalogs may be torn when they are read beside the running server"
+        told = "it is off: pages of catalogs may be torn when they are read beside the running server"
         yield Finding(
             "full_page_writes", WARNING, told, "ALTER SYSTEM SET full_page_writes = on;  -- then SELECT pg_reload_conf();"
         )
     if control.checksums:
-        yield Finding("data_checksums", OK, "data_checksums is on")
+        yield Finding("data_checksums", OK, "it is on")
     else:
-        told = "data_checksums is off: what a broken disk does to catalogs is not noticed"
+        told = "it is off: what a broken disk does to catalogs is not noticed"
         yield Finding("data_checksums", NOTE, told, "pg_checksums --enable -D DATA  # while the server is stopped")
 
 

@@ -63,10 +63,10 @@ def of_setting(setting: Setting) -> Check:
         setting.name,
         f"""
         SELECT CASE WHEN setting {setting.wanted} THEN 'ok' ELSE '{setting.severity}' END,
-               format('%s is %s', name, current_setting(name)) || CASE WHEN setting {setting.wanted} THEN '' ELSE ': {setting.otherwise}' END,
+               format('it is %s', current_setting(name)) || CASE WHEN setting {setting.wanted} THEN '' ELSE ': {setting.otherwise}' END,
                CASE WHEN setting {setting.wanted} THEN '' ELSE {remedy} END
         FROM pg_settings WHERE name = '{setting.name}'""",
-        f"{setting.name} is not known there",
+        "it is not known there",
     )
 
 

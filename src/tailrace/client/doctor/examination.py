@@ -247,4 +247,4 @@ def _said(error: TailraceError) -> str:
 
 
 def _first_line(error: object) -> str:
-    return str(error).strip().splitlines()[0].removeprefix("connection failed: ")
+    return str(error).strip().splitlines()[0].removeprefix("connection failed: ").rpartition("FATAL:  ")[2]
