@@ -34,20 +34,23 @@ _PUBLISHED_BY_SCHEMA = """
 _REPLICA_IDENTITIES = """
     WITH {tables},
     usable AS (
-        SELECT indrelid, indexrelid, indisprimary, indisreplident, NOT EXISTS (
+        SELECT indrelid, indexrelid, indisprimary, relreplident = 'd' AND indisprimary OR relreplident = 'i' AND indisreplident AS is_identity,
+               NOT EXISTS (
             SELECT FROM pg_attribute WHERE attrelid = indrelid AND attnum = ANY(indkey[:indnkeyatts - 1]) AND NOT attnotnull
         ) AND NOT 0 = ANY(indkey) AS is_not_null
-        FROM pg_index WHERE indisunique AND indimmediate AND indisvalid AND indpred IS NULL),
+        FROM pg_index JOIN tables ON tables.oid = indrelid WHERE indisunique AND indimmediate AND indisvalid AND indpred IS NULL),
+    proposed AS (
+        SELECT DISTINCT ON (indrelid) indrelid, indexrelid FROM usable WHERE is_not_null ORDER BY indrelid, indisprimary DESC, indexrelid),
     nameless AS (
-        SELECT oid, name, CASE
+        SELECT oid, name, indexrelid AS index, CASE
                    WHEN relreplident = 'n' THEN 'has REPLICA IDENTITY NOTHING'
                    WHEN relreplident = 'i' THEN 'has lost the index that was its replica identity'
                    WHEN EXISTS (SELECT FROM pg_index WHERE indrelid = tables.oid AND indisprimary AND NOT indimmediate)
                    THEN 'has a deferrable primary key, which is no replica identity'
-                   ELSE 'has no primary key and no other replica identity' END AS why,
-               (SELECT indexrelid FROM usable WHERE indrelid = tables.oid AND is_not_null ORDER BY indisprimary DESC, indexrelid LIMIT 1) AS index
-        FROM tables WHERE relkind = 'r' AND relpersistence = 'p' AND relreplident <> 'f' AND NOT EXISTS (
-            SELECT FROM usable WHERE indrelid = tables.oid AND (relreplident = 'd' AND indisprimary OR relreplident = 'i' AND indisreplident))),
+                   ELSE 'has no primary key and no other replica identity' END AS why
+        FROM tables LEFT JOIN proposed ON proposed.indrelid = tables.oid
+        WHERE relkind = 'r' AND relpersistence = 'p' AND relreplident <> 'f'
+          AND NOT EXISTS (SELECT FROM usable WHERE usable.indrelid = tables.oid AND is_identity)),
     published AS (
         SELECT line.*, (SELECT string_agg(quote_ident(pubname), ', ' ORDER BY pubname) FROM pg_publication AS publication
             WHERE (pubupdate OR pubdelete) AND (puballtables OR EXISTS (SELECT FROM pg_publication_rel WHERE prpubid = publication.oid
