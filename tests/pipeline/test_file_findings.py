@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from tailrace.pipeline.file_findings import file_findings
 
 pytestmark = pytest.mark.postgres
 ALL = [18, *(pytest.param(major, marks=pytest.mark.matrix) for major in (14, 15, 16, 17))]
+
+NOBODY = 65534
 
 
 def findings(path: Path) -> dict[str, list[Finding]]:
@@ -93,3 +96,19 @@ def test_what_is_no_source(tailrace: Run, tmp_path: Path) -> None:
     for path, said in ((tmp_path / "absent", "does not exist"), (tmp_path, "no WAL segments in")):
         code, out, _ = tailrace("doctor", path)
         assert (code, said in out) == (1, True)
+
+
+def test_files_of_another_user(tmp_path: Path) -> None:
+    closed = tmp_path / "data"
+    (closed / "global").mkdir(parents=True)
+    closed.chmod(0)
+    before = os.geteuid()
+    if before == 0:
+        os.seteuid(NOBODY)
+    try:
+        (line, _) = [each for kind in findings(closed).values() for each in kind]
+    finally:
+        os.seteuid(before)
+        closed.chmod(0o700)
+    assert (line.severity, "Permission denied" in line.told) == (STOPS, True)
+    assert line.remedy.startswith("sudo -u postgres tailrace doctor")
