@@ -43,7 +43,7 @@ STATUSES = """## Exit status
 | status | meaning |
 |---|---|
 | 0 | all was printed |
-| 1 | an error, on standard error: message, HINT, CONTEXT (with the LSN); rows before it are whole and right. Demo: a table differs. Doctor: something would stop tailrace. |
+| 1 | an error, on standard error: message, HINT, CONTEXT (with the LSN); rows before it are whole. Demo: a table differs. Doctor: a finding stops. |
 | 2 | the command line itself is wrong |
 | 129, 130, 143 | a signal ended it: SIGHUP, SIGINT (Ctrl-C), SIGTERM; nothing that it started is left |
 | 141 | nobody reads our output any more (`tailrace decode … \\| head`) |
