@@ -15,10 +15,10 @@ from tailrace.errors import CorruptWal, TailraceError, count_of
 from tailrace.model import Lsn
 from tailrace.pipeline.runner import Runner
 from tailrace.pipeline.scanning import scanned
+from tailrace.sources.source import Source
 from tailrace.storage.directory import DataDirectory
 from tailrace.storage.segment_files import arrange
 from tailrace.storage.segments import Segments
-from tailrace.storage.source import Source
 from tailrace.transactions.fates import NEVER
 from tailrace.wal import xact
 from tailrace.wal.index import Index

@@ -10,8 +10,8 @@ import typer
 from tailrace.cli.choice import On
 from tailrace.cli.loading import loading
 from tailrace.cli.verbs.options import JsonOption, OnOption
-from tailrace.client.dsn import is_dsn
 from tailrace.errors import UsageError
+from tailrace.sources.dsn import is_dsn
 
 
 def doctor(
