@@ -63,7 +63,8 @@ SECOND = (
 WINDOWS = Scanning(window=WindowSize(wal_bytes=1 << 15))
 
 
-@pytest.mark.parametrize("major", [18, *(pytest.param(each, marks=pytest.mark.matrix) for each in (15, 16, 17))])
+@pytest.mark.matrix
+@pytest.mark.parametrize("major", [15, 16, 17, 18])
 def test_what_is_kept_is_what_is_published(major: int, tmp_path: Path) -> None:
     with Server(major, test_decoding=False) as server:
         server.say(*TABLES)

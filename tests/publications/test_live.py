@@ -13,7 +13,8 @@ from tailrace.publications.publishing.filter_compiler import FilterCompiler
 from tailrace.types.style import TextStyle
 
 
-@pytest.mark.parametrize("major", [18, *(pytest.param(each, marks=pytest.mark.matrix) for each in (14, 15, 16, 17))])
+@pytest.mark.matrix
+@pytest.mark.parametrize("major", [14, 15, 16, 17, 18])
 def test_what_is_published_is_what_pgoutput_sends(major: int) -> None:
     with Server(major, dbname=DBNAME, test_decoding=False) as server:
         server.checkpoint()
