@@ -18,11 +18,11 @@ from typing import TypeVar
 
 from tailrace.dataclass import dataclass
 from tailrace.errors import CorruptWal, MissingHistory
-from tailrace.model import Lsn
+from tailrace.model import Lsn, Stretch
 from tailrace.pipeline.runner import Runner
-from tailrace.pipeline.scanning import AS_SUITS, Scanning, cut_at, scanned_stretches
+from tailrace.pipeline.scanning import AS_SUITS, Scanning, cut_at, scan_stretch, scanned_stretches
 from tailrace.plan.carried import Carried
-from tailrace.plan.whole_log import check_follows
+from tailrace.plan.whole_log import begins_with_zeros, check_follows, ended_before
 from tailrace.sources.log_growth import LogEnd, Tail
 from tailrace.sources.source import Source
 from tailrace.storage.segments import Segments
@@ -146,6 +146,8 @@ class FollowedLog:
             segments = source.segments
             size = how.size_for(runner, max(0, segments.stop_lsn - self.lsn))
             for part in scanned_stretches(segments, runner, cut_at(self.lsn, segments.stop_lsn, size), how):
+                if part.stretch.start == self.lsn and self._is_not_written(segments, part):
+                    break
                 if whole := up_to_its_end(part):
                     _check_goes_on(whole, self.last)
                     self.last = whole.last if whole.records else self.last
@@ -158,6 +160,15 @@ class FollowedLog:
         seal(segments, self.lsn)
         if self.lsn == end.lsn and tail is not None:
             self.nothing_new = NothingNew(time.monotonic() + _TRUSTED, end, tail)
+
+    def _is_not_written(self, segments: Segments, part: Index) -> bool:
+        """Whether there are zeros where the log ended, at the end of a page. A record that switches to another segment leaves zeros, too."""
+        if not begins_with_zeros(part):
+            return False
+        if self.last // segments.segment_size != (self.lsn - 1) // segments.segment_size:
+            return True
+        last = scan_stretch(segments, (), Stretch(self.last, Lsn(self.last + 1)))
+        return not ended_before(part, last).sealed
 
     def back_to(self, lsn: Lsn, last: Lsn) -> None:
         """What comes behind is new again."""

@@ -39,12 +39,15 @@ def _begins_after_overwrite(part: Index) -> bool:
 def ended_before(part: Index, before: Index | None) -> Index:
     """The index of a stretch as it follows the one before: one that is all zeros, and not because the log went on in another segment, lies behind the
     end of the log, which nothing in it says."""
-    # A sealed stretch without records may also be a part of a record that a crash cut off.
-    is_zeros = part.sealed and not part.records and part.place == part.stretch.start
-    if not is_zeros or before is None or before.next_lsn >= part.stretch.stop:
+    if not begins_with_zeros(part) or before is None or before.next_lsn >= part.stretch.stop:
         return part
     reason = f"invalid magic number 0000 in WAL page at {part.stretch.start}"
     return replace(part, sealed=False, next_lsn=before.next_lsn, reason=reason, place=part.stretch.start)
+
+
+def begins_with_zeros(part: Index) -> bool:
+    """Whether the stretch has nothing but zeros. A sealed stretch without records may also be a part of a record that a crash cut off."""
+    return part.sealed and not part.records and part.place == part.stretch.start
 
 
 def check_reaches(indexes: Sequence[Index], control: ControlFile | None) -> None:
