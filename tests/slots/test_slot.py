@@ -100,7 +100,7 @@ def test_the_settings_of_a_location_come_back() -> None:
 def test_settings_in_the_words_of_postgresql_conf(text: str, size: int, shown: str) -> None:
     settings = parse_settings(Settings(5, 3), {"max_slot_wal_keep_size": text})
     assert settings == Settings(5, 3, size)
-    assert format_settings(settings) == {"max_replication_slots": "3", "max_slot_wal_keep_size": shown}
+    assert format_settings(settings) == {"max_replication_slots": "3", "max_slot_wal_keep_size": shown, "wal_keep": "0"}
     assert parse_settings(settings, {"max_replication_slots": "0"}) == Settings(5, 0, size)
 
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tailrace.client.reception import Reception
+from tailrace.replication.retention import receiving_log
 from tailrace.replication.server_location import log_of_server
 from tailrace.sources.dsn import is_dsn
 
@@ -20,6 +21,6 @@ def log_at_hand(
         yield Path(source), None
         return
     server = log_of_server(source, state, warn)
-    with server.log.receiving(warn, on_failure) as reception:
+    with receiving_log(server.log, warn, on_failure) as reception:
         reception.wait(server.flushed)
         yield server.log.directory, reception

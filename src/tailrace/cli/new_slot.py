@@ -18,24 +18,51 @@ from tailrace.cli.engine import runner_for
 from tailrace.cli.progress import Progress, counted, warn
 from tailrace.cli.slot_rows import write_slot
 from tailrace.client.catalog_files import ServerFiles
+from tailrace.client.restore_command import RestoreCommand
+from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.model import PG_EPOCH, Lsn
 from tailrace.replication import service
+from tailrace.replication.retention import begin_anew, leave, receiving_log
 from tailrace.replication.server_location import log_of_server
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.replication.waiting import finish
 from tailrace.slots.create_command import CreateReplicationSlot, PastMoment
 from tailrace.slots.slot import check_name
+from tailrace.slots.wal_keep import parse_wal_keep
 from tailrace.sources.dsn import is_dsn
+from tailrace.sources.received_log import ReceivedLog
 from tailrace.sources.source import Source
 from tailrace.storage.directory import DataDirectory
 from tailrace.storage.server_settings import setting_of
 from tailrace.window import WindowSize
 
 
-def create(command: CreateReplicationSlot, state: Path, on: On, window: WindowSize | None, *, as_json: bool) -> None:
+@dataclass(frozen=True, slots=True)
+class HowReceived:
+    """Of a server that is connected to: with which physical slot, what fetches WAL that it has removed, and what is kept beyond what slots need;
+    empty for what is not said."""
+
+    physical_slot: str = ""
+    restore_command: str = ""
+    keep: str = ""
+
+    def check(self) -> None:
+        """Raise UsageError for what is none of these."""
+        if self.physical_slot:
+            check_name(self.physical_slot)
+        RestoreCommand.parse(self.restore_command)
+        parse_wal_keep(self.keep)
+
+
+AS_BEFORE = HowReceived()
+
+
+def create(
+    command: CreateReplicationSlot, state: Path, on: On, window: WindowSize | None, how: HowReceived = AS_BEFORE, *, as_json: bool
+) -> None:  # fmt: skip
     """Create the slot, and print where it begins."""
-    location, new = new_slot(command, state, on, window)
+    location, new = new_slot(command, state, on, window, how)
     new.persist(location)
     write_slot(location, command.name, f"{command.name}\t{new.slot.confirmed_flush_lsn}", as_json=as_json)
 
@@ -48,12 +75,18 @@ def past_moment(text: str, since: Lsn | datetime | None) -> PastMoment | None:
 
 
 def new_slot(
-    command: CreateReplicationSlot, state: Path, on: On, window: WindowSize | None
+    command: CreateReplicationSlot, state: Path, on: On, window: WindowSize | None, how: HowReceived = AS_BEFORE
 ) -> tuple[SlotLocation, service.NewSlot]:
     """Where it can begin may have to be waited for. A location is made only for a slot that can be created."""
     check_name(command.name)
+    how.check()
     if is_dsn(command.source):
-        return _new_slot_of_server(command, state, on, window)
+        return _new_slot_of_server(command, state, on, window, how)
+    if how != AS_BEFORE:
+        raise UsageError(
+            "the log is in files, and nothing is received",
+            hint="--physical-slot, --restore-command and --keep are for a server that is connected to.", sqlstate="42601",
+        )  # fmt: skip
     segments = Source.open(command.source).segments
     location = None if _is_nothing(state) else open_or_make(state, segments.system)
     with counted("records") as progress:
@@ -66,7 +99,7 @@ def new_slot(
 
 
 def _new_slot_of_server(
-    command: CreateReplicationSlot, state: Path, on: On, window: WindowSize | None
+    command: CreateReplicationSlot, state: Path, on: On, window: WindowSize | None, how: HowReceived
 ) -> tuple[SlotLocation, service.NewSlot]:
     """The same on the log of a server that is reached by a connection: from now on that is received into the state location."""
     dsn = command.source
@@ -81,12 +114,22 @@ def _new_slot_of_server(
     with counted("records") as progress:
         if _is_nothing(state):
             progress.tell(f'"{state}" is a new state location')
-        server = log_of_server(dsn, state, warn)
+        before = ReceivedLog.in_location(state)
+        has_slot = before is not None and bool(before.server.slot)
+        server = log_of_server(dsn, state, warn, how.physical_slot, how.restore_command)
         runner = runner_for(on, 0, progress.tell)
-        with server.log.receiving(progress.tell) as reception:
-            reception.wait(server.flushed)
-            here = replace(command, source=str(server.log.directory))
-            return server.location, finish(service.create(here, server.location, runner, warn, window))
+        try:
+            if how.keep:
+                server.location.configure({"wal_keep": how.keep})
+            begin_anew(server.log, server.location)
+            with receiving_log(server.log, progress.tell, warn=warn) as reception:
+                reception.wait(server.flushed)
+                here = replace(command, source=str(server.log.directory))
+                return server.location, finish(service.create(here, server.location, runner, warn, window))
+        except BaseException:
+            if not has_slot:
+                leave(server.log, server.location, warn)
+            raise
 
 
 def captured(catalog: Path | None) -> CatalogState | None:

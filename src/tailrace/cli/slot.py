@@ -22,6 +22,7 @@ from tailrace.replication.acquired import Acquired
 from tailrace.replication.get_changes import NewChanges
 from tailrace.replication.output_file import output_to
 from tailrace.replication.receiving import Outage, receive_into
+from tailrace.replication.retention import receiving_log, retention_of
 from tailrace.replication.service import acquire
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.replication.slot_plugin import plugin_of
@@ -84,6 +85,7 @@ def print_new(name: str, state: Path, asked: Asked, *, confirms: bool) -> None:
             sys.stdout.flush()
             if confirms:
                 slot.confirm(changes.told)
+    _clean_up(slot.slot.source)
 
 
 def receive(
@@ -117,7 +119,7 @@ def _receiving(slot: Slot, on_failure: Callable[[], None]) -> Iterator[Callable[
     if log is None:
         yield lambda: None
         return
-    with log.receiving(warn, on_failure) as reception:
+    with receiving_log(log, warn, on_failure) as reception:
         yield reception.check
 
 
@@ -125,6 +127,12 @@ def _catch_up(location: SlotLocation, name: str) -> None:
     """Have at hand what a server that is connected to has by now."""
     if (log := ReceivedLog.of(location.slot(name).source)) is not None:
         log.catch_up(warn)
+
+
+def _clean_up(source: str) -> None:
+    """Remove what no slot needs any more of a log that is received."""
+    if (log := ReceivedLog.of(source)) is not None:
+        retention_of(log, warn).clean_up_after()
 
 
 @contextmanager
@@ -200,4 +208,5 @@ def advance(name: str, state: Path, upto: Lsn | None, engine: Engine, *, as_json
     _catch_up(location, name)
     with _acquired(location, name, engine, lambda _: None) as slot:
         stands = finish(slot.advance(upto))
+    _clean_up(slot.slot.source)
     write_slot(location, name, f"{name}\t{stands}", as_json=as_json)

@@ -14,6 +14,7 @@ from tailrace.replication.slot_location import SlotLocation
 from tailrace.replication.slot_wal import status_of
 from tailrace.replication.waiting import finish
 from tailrace.slots.slot import Slot, WalStatus
+from tailrace.storage.location_folder import is_received
 
 
 def write_slot(location: SlotLocation, name: str, plain: str, *, as_json: bool) -> None:
@@ -29,8 +30,12 @@ def shown(value: Any) -> str:
     return "" if value is None else value if isinstance(value, str) else json.dumps(value)
 
 
-def row_of(location: SlotLocation, slot: Slot) -> dict[str, Any]:
-    """As pg_replication_slots has it, as far as it applies; and the source and the plugin's options."""
+def row_of(location: SlotLocation, slot: Slot, receptions: dict[str, dict[str, Any]] | None = None) -> dict[str, Any]:
+    """As pg_replication_slots has it, as far as it applies; and the source and the plugin's options, and what there is to say of a log that is
+    received, which is the same for all rows: `receptions` are those known, by source."""
+    receptions = {} if receptions is None else receptions
+    if slot.source not in receptions:
+        receptions[slot.source] = _reception_of(slot)
     status = _status_of(location, slot)
     if status.wal_status == "lost":
         slot = location.slot(slot.name)  # which may say so only now
@@ -43,8 +48,17 @@ def row_of(location: SlotLocation, slot: Slot) -> dict[str, Any]:
         "temporary": slot.temporary, "active": pid is not None, "active_pid": pid, "restart_lsn": str(slot.restart_lsn),
         "confirmed_flush_lsn": str(slot.confirmed_flush_lsn), "wal_status": status.wal_status, "safe_wal_size": status.safe_wal_size,
         "two_phase": slot.two_phase, "two_phase_at": str(slot.two_phase_at) if slot.two_phase else None, "inactive_since": since,
-        "invalidation_reason": slot.invalidation_reason or None, "source": slot.source, "options": slot.options,
+        "invalidation_reason": slot.invalidation_reason or None, "source": slot.source, "options": slot.options, **receptions[slot.source],
     }  # fmt: skip
+
+
+def _reception_of(slot: Slot) -> dict[str, Any]:
+    """Of a log that is received, what there is to say."""
+    if not is_received(slot.source):
+        return {}
+    from tailrace.cli.received_rows import reception_of  # noqa: PLC0415 - most logs are not, and need no client
+
+    return reception_of(slot)
 
 
 def _status_of(location: SlotLocation, slot: Slot) -> WalStatus:

@@ -4,24 +4,39 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from tailrace.cli.progress import warn
 from tailrace.cli.slot_rows import row_of, shown, write_slot
 from tailrace.cli.tables import Listing, write_json, write_listing
+from tailrace.errors import UsageError
 from tailrace.replication import service
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.slots.location import format_settings
+from tailrace.storage.location_folder import RECEIVED, is_received
 
 
 def ls(state: Path, *, as_json: bool) -> None:
     """Print the slots, with the columns of pg_replication_slots."""
     location = SlotLocation.open(state, warn=warn)
-    rows = [row_of(location, slot) for slot in location.slots()]
+    receptions: dict[str, dict[str, Any]] = {}
+    rows = [row_of(location, slot, receptions) for slot in location.slots()]
     if as_json:
         write_json(rows)
         return
-    columns = ("slot_name", "plugin", "database", "temporary", "active_pid", "restart_lsn", "confirmed_flush_lsn", "wal_status")
-    write_listing(Listing(columns, [tuple(shown(row[name]) for name in columns) for row in rows]))
+    columns: tuple[str, ...] = (
+        "slot_name",
+        "plugin",
+        "database",
+        "temporary",
+        "active_pid",
+        "restart_lsn",
+        "confirmed_flush_lsn",
+        "wal_status",
+    )
+    if any("received_lsn" in row for row in rows):
+        columns = (*columns, "received_lsn", "receiving")
+    write_listing(Listing(columns, [tuple(shown(row.get(name)) for name in columns) for row in rows]))
 
 
 def show(name: str, state: Path, *, as_json: bool) -> None:
@@ -52,15 +67,32 @@ def drop(name: str, state: Path, *, as_json: bool) -> None:
     """Remove a slot, and what only it needed."""
     location = SlotLocation.open(state, warn=warn)
     service.drop(location, name)
+    if is_received(state / RECEIVED):
+        from tailrace.replication.retention import leave  # noqa: PLC0415 - most logs are not received, and need no client
+        from tailrace.sources.received_log import ReceivedLog  # noqa: PLC0415
+
+        leave(ReceivedLog((state / RECEIVED).absolute()), location, warn)
     if as_json:
         write_json({"slot_name": name, "dropped": True})
 
 
 def set_settings(state: Path, settings: dict[str, str | None], *, is_moved: bool, as_json: bool) -> None:
-    """Change these settings, and print all."""
+    """Change these settings, and print all: those of the location, and of the server whose log is received into it."""
+    from tailrace.sources.received_log import SETTINGS, ReceivedLog  # noqa: PLC0415 - no other verb here needs a client
+
     location = SlotLocation.take_over(state, warn=warn) if is_moved else SlotLocation.open(state, warn=warn)
-    now = location.configure(settings) if settings else location.settings
+    log = ReceivedLog.in_location(state)
+    of_server = {name: value for name, value in settings.items() if name in SETTINGS}
+    if of_server and log is None:
+        raise UsageError(
+            f'no log of a server is received into "{state}"', hint="Create a slot on a connection string first.", sqlstate="55000"
+        )  # fmt: skip
+    own = {name: value for name, value in settings.items() if name not in SETTINGS}
+    now = location.configure(own) if own else location.settings
+    if of_server and log is not None:
+        log.configure(of_server, warn)
+    received = log.format_settings() if log is not None else {}
     if as_json:
-        write_json(asdict(now) | {"system": str(now.system)})
+        write_json(asdict(now) | {"system": str(now.system)} | received)
     else:
-        write_listing(Listing(("name", "setting"), list(format_settings(now).items())))
+        write_listing(Listing(("name", "setting"), list((format_settings(now) | received).items())))

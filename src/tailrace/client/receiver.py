@@ -16,7 +16,10 @@ from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
 
+from tailrace.client.kept_wal import KeptWal
 from tailrace.client.replication_connection import ReplicationConnection, SystemIdentity, TimelineEnd
+from tailrace.client.restore_command import RestoreCommand
+from tailrace.client.restored_wal import RestoredWal
 from tailrace.client.wal_archive import ResumePoint, WalArchive
 from tailrace.dataclass import dataclass
 from tailrace.errors import FailedWrite, MissingHistory, PeerError, TailraceError, UsageError
@@ -45,7 +48,8 @@ def _nobody(_: str) -> None:
 @dataclass(slots=True)
 class Receiver:
     """`begin`: from where an empty directory is filled, else from where the server's log is flushed to. `slot` is the physical slot to use, if any.
-    `upto`: where to end, else when `stop` is called. `tell` hears what happens, a line each."""
+    `restore` brings what the server has removed. `upto`: where to end, else when `stop` is called. `tell` hears what happens, a line each, and `warn`
+    what may go wrong."""
 
     dsn: str
     directory: Path
@@ -54,6 +58,8 @@ class Receiver:
     upto: Lsn | None = None
     retries: bool = True
     tell: Callable[[str], None] = _nobody
+    warn: Callable[[str], None] | None = None
+    restore: RestoreCommand | None = None
     archive: WalArchive | None = None
     _lock: FileLock | None = None
     _system: int | None = None
@@ -64,6 +70,10 @@ class Receiver:
     _asked: bool = False
     _is_behind_whole: bool = False
     """Whether to go on behind the last whole segment, which the server has removed."""
+    _identity: SystemIdentity | None = None
+    _where: ResumePoint | None = None
+    _kept: KeptWal | None = None
+    _has_warned: bool = False
 
     def stop(self) -> None:
         """From another thread or a signal's handler: the stream ends within a second, with all that was written on disk."""
@@ -72,6 +82,11 @@ class Receiver:
     @property
     def is_stopping(self) -> bool:
         return self._is_stopping
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether it is this one that receives into the directory."""
+        return self._lock is not None and self._lock.is_held
 
     def run(self) -> Lsn:
         """Until it is to stop, or has all up to `upto`; where the log at hand then ends. Raises UsageError (55006) where another receiver is at work
@@ -94,6 +109,11 @@ class Receiver:
             try:
                 self._connected()
             except (PeerError, FailedWrite) as error:
+                if _REMOVED in error.message and self._has_restored():
+                    self._is_behind_whole = False
+                    continue
+                if _REMOVED in error.message and self._is_stopping:
+                    break
                 if _REMOVED in error.message and not self._is_behind_whole:
                     self._is_behind_whole = True
                     self.tell("the server does not have the last segment any more that was received, to be compared with")
@@ -131,13 +151,17 @@ class Receiver:
 
     def _connected(self) -> None:
         with ReplicationConnection(self.dsn) as connection:
-            identity = connection.identify()
+            identity = self._identity = connection.identify()
+            self._kept = KeptWal.of(connection)
             archive = self.archive = self._archive(connection, identity)
             where = archive.resume_point(is_behind_whole=self._is_behind_whole)
             if where is None:
                 begin = identity.flushed if self.begin is None else self.begin
                 where = ResumePoint(identity.timeline, Lsn(begin // archive.segment_size * archive.segment_size))
             self._check_reaches(where, identity)
+            self._where, self._server_end = where, identity.flushed
+            if self.restore is not None and identity.timeline > where.timeline:
+                self._add_history(connection, archive, identity.timeline)
             try:
                 self._follow(connection, archive, where)
             finally:
@@ -171,7 +195,7 @@ class Receiver:
         """Stream from there, from timeline to timeline, until the server ends, or all is there that is wanted."""
         while True:
             if where.timeline > 1:
-                archive.add_history(where.timeline, connection.timeline_history(where.timeline))
+                self._add_history(connection, archive, where.timeline)
             archive.begin(where.timeline, where.lsn)
             self.tell(f"starting log streaming at {where.lsn} (timeline {where.timeline})")
             end = connection.start(where.lsn, where.timeline, self.slot)
@@ -181,6 +205,29 @@ class Receiver:
                     return
             self.tell(f"switched to timeline {end.next_timeline} at {end.left_at}")
             where = ResumePoint(end.next_timeline, Lsn(end.left_at // archive.segment_size * archive.segment_size))
+
+    def _add_history(self, connection: ReplicationConnection, archive: WalArchive, timeline: int) -> None:
+        """A timeline's history file, of the server's; or of its archive, where the server has it no more."""
+        try:
+            content = connection.timeline_history(timeline)
+        except PeerError as error:
+            if error.sqlstate != _GONE or (restored := self._restored(archive)) is None or not restored.add_history(timeline):
+                raise
+        else:
+            archive.add_history(timeline, content)
+
+    def _restored(self, archive: WalArchive) -> RestoredWal | None:
+        if self.restore is None or self._identity is None:
+            return None
+        timeline, system = self._identity.timeline, self._identity.system
+        return RestoredWal(self.restore, archive, system, timeline, lambda: self._is_stopping, self.tell, self._tell_others)
+
+    def _has_restored(self) -> bool:
+        """Whether the server's archive had more of what the server has removed."""
+        if self.archive is None or self._where is None or (restored := self._restored(self.archive)) is None:
+            return False
+        added = restored.add_segments(self.archive.resume_point() or self._where, self.upto)
+        return added > 0 and not self._is_stopping
 
     def _stream(self, connection: ReplicationConnection, archive: WalArchive) -> TimelineEnd | None:
         """What comes is written as it comes, and synced when nothing more is at hand."""
@@ -225,8 +272,22 @@ class Receiver:
 
     def _flushed(self, connection: ReplicationConnection, archive: WalArchive) -> None:
         self._report(connection, archive)
+        self._tell_others(archive.flushed)
+        self._warn_of_distance(archive)
+
+    def _tell_others(self, flushed: Lsn) -> None:
         assert self._lock is not None
-        self._lock.write(f"{archive.flushed}\n")
+        self._lock.write(f"{flushed}\n")
+
+    def _warn_of_distance(self, archive: WalArchive) -> None:
+        """Once, before the server removes what was not received; and again once that was safe in between."""
+        if self._kept is None:
+            return
+        behind = max(0, self._server_end - archive.flushed)
+        text = self._kept.warning(behind, self.slot)
+        if text and not self._has_warned:
+            (self.warn or self.tell)(text)
+        self._has_warned = bool(text) or (self._has_warned and bool(self._kept.warning(2 * behind, self.slot)))
 
     def _wait(self, connection: ReplicationConnection, archive: WalArchive) -> None:
         connection.wait(1.0)
@@ -270,7 +331,7 @@ def _explained(error: TailraceError) -> TailraceError:
     if _REMOVED in error.message:
         return MissingHistory(
             error.message, sqlstate=_GONE,
-            hint="The server did not keep what was not received yet (wal_keep_size, or a physical slot would have it keep that). Put the segments "
-            "that are missing from the server's own archive into the directory; or begin anew, with a new catalog state.",
+            hint="The server did not keep what was not received yet (wal_keep_size, or a physical slot would have it keep that). Have the segments "
+            "that are missing brought from the server's own archive (--restore-command); or begin anew, with a new catalog state.",
         )  # fmt: skip
     return error

@@ -29,6 +29,12 @@ class Reception:
 
     directory: Path
     failure: BaseException | None = None
+    receiver: Receiver | None = None
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it is this process that receives."""
+        return self.receiver is not None and self.receiver.is_at_work
 
     def check(self) -> None:
         """Raise what ended it."""
@@ -51,7 +57,7 @@ class Reception:
 def receiving(receiver: Receiver, on_failure: Callable[[], None] = lambda: None) -> Iterator[Reception]:
     """Within the block the log comes in: by a thread of this process, unless another process does it already, and once that ends. `on_failure` is
     called when something has ended it."""
-    reception, ends = Reception(receiver.directory), threading.Event()
+    reception, ends = Reception(receiver.directory, receiver=receiver), threading.Event()
 
     def work() -> None:
         while not receiver.is_stopping:

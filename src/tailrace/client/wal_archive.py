@@ -16,10 +16,13 @@ import numpy as np
 
 from tailrace.dataclass import dataclass
 from tailrace.errors import CorruptWal, FailedWrite, PeerError, UsageError
-from tailrace.model import Lsn
-from tailrace.storage.segment_files import list_segments
+from tailrace.model import PAGE_SIZE, Lsn
+from tailrace.storage.segment_files import arrange, list_segments
 from tailrace.storage.segments import PARTIAL, in_place, segment_name
 from tailrace.storage.whole_file import sync_folder, write_whole
+
+_ALIGNED = 8
+"""Bytes, by which all records begin (MAXALIGN)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +155,26 @@ class WalArchive:
             sync_folder(self.directory)
         self.flushed = self.written
         self.close()
+
+
+def written_upto(directory: Path) -> Lsn | None:
+    """Where the log ends that was received into a directory, or a little before: where nothing but zeros follows. None where there is nothing."""
+    if not list_segments(directory):
+        return None
+    segments = arrange(directory)
+    stop = segments.stop_lsn
+    last = segments.by_number[stop // segments.segment_size - 1]
+    if not last.partial or last.compression:
+        return stop
+    with open(last.path, "rb") as file:
+        first, behind = 0, segments.segment_size // PAGE_SIZE  # pages are written one after the other
+        while first < behind:
+            middle = (first + behind) // 2
+            file.seek(middle * PAGE_SIZE)
+            first, behind = (middle + 1, behind) if any(file.read(PAGE_SIZE)) else (first, middle)
+        file.seek(max(0, first - 1) * PAGE_SIZE)
+        within = max(0, first - 1) * PAGE_SIZE + len(file.read(PAGE_SIZE).rstrip(b"\0"))
+    return Lsn(last.number * segments.segment_size + -(-within // _ALIGNED) * _ALIGNED)
 
 
 def _write_all(file: int, data: memoryview, offset: int) -> None:

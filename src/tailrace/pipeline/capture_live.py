@@ -14,7 +14,7 @@ from tailrace.catalog.data_directory.control_file import ControlFile
 from tailrace.catalog.state.catalog_state import CatalogState
 from tailrace.pipeline.capture import capture
 from tailrace.pipeline.runner import Runner
-from tailrace.sources.received_log import ReceivedLog
+from tailrace.sources.received_log import ReceivedLog, held
 from tailrace.sources.source import Source
 
 
@@ -34,4 +34,8 @@ def capture_live(
 def captured_by_server(path: Path, database: str, runner: Runner) -> CatalogState | None:
     """The state as of now, where the log at `path` is received from a server; None where it is a log of files, which must tell by themselves."""
     log = ReceivedLog.of(path)
-    return None if log is None else capture_live(log.dsn, database, log.directory, runner, lambda _: None)[0]
+    if log is None:
+        return None
+    with held(path):
+        log.reach_back()
+        return capture_live(log.dsn, database, log.directory, runner, lambda _: None)[0]

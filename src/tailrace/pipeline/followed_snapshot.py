@@ -25,6 +25,7 @@ from tailrace.pipeline.windows import carry, history_at
 from tailrace.plan.carried import Carried
 from tailrace.publications.catalog_snapshot import CatalogSnapshot
 from tailrace.publications.database_snapshot import DatabaseSnapshot
+from tailrace.sources.received_log import held
 from tailrace.sources.source import Source, wal_of
 from tailrace.storage.segment_files import open_segments
 from tailrace.storage.segments import Segments
@@ -49,7 +50,8 @@ class FollowedSnapshot:
         """Read what is new; `runner_for` gives what so many bytes of WAL are worked on with. Raises what opening the log raises."""
         if not self._follow(runner_for(0)):
             self._carried = self._log = None
-            self._begin(self.runner(runner_for))
+            with held(self.path):
+                self._begin(self.runner(runner_for))
             self._follow(runner_for(0))  # which gives back the copies of WAL that nobody reads any more
 
     def runner(self, runner_for: Callable[[int], Runner]) -> Runner:

@@ -351,6 +351,8 @@ class Acquired:
         self.location.save_mark(replace(carried, state=replace(carried.state, timeline=timeline), fingerprint=fingerprint))
         self._marked, self._marked_on = carried.lsn, timeline
         self.slot = replace(self.slot, restart_lsn=carried.restart_lsn)
+        # Once that is written, what lies before may be removed, and this consumer must not ask for it.
+        self._log.needed_from = max(self._log.needed_from, carried.restart_lsn)
         return True
 
     # -- whether it is the same log ------------------------------------------------------------------------------------------------------

@@ -51,14 +51,15 @@ class Cleanup:
 
 @dataclass(frozen=True, slots=True)
 class WaysBack:
-    """Base backups and captured catalog states outside of the archive that somebody wants to go back to by it."""
+    """Base backups and captured catalog states outside of the archive that somebody wants to go back to by it; and what `others` need."""
 
     backups: Sequence[Path] = ()
     states: Sequence[Path] = ()
+    others: Sequence[WalNeed] = ()
 
     def needs(self, segments: Segments) -> list[WalNeed]:
         """With those that lie in the archive."""
-        return [*needs_of_backups(segments, self.backups), *needs_of_states(segments, self.states)]
+        return [*needs_of_backups(segments, self.backups), *needs_of_states(segments, self.states), *self.others]
 
 
 def look_through(directory: Path, locations: Sequence[SlotLocation], back: WaysBack = WaysBack()) -> Cleanup:
@@ -67,9 +68,12 @@ def look_through(directory: Path, locations: Sequence[SlotLocation], back: WaysB
     return _sorted_out(segments, [need for need, _, _ in _needs(segments, locations)], back.needs(segments))
 
 
-def clean_up(directory: Path, locations: Sequence[SlotLocation], back: WaysBack = WaysBack()) -> Cleanup:
-    """The same, and it is gone. A slot that is further behind than its location's max_slot_wal_keep_size is lost by that;
-    unless somebody consumes it, when it keeps what it needs."""
+def clean_up(
+    directory: Path, locations: Sequence[SlotLocation], back: WaysBack = WaysBack(), enough: WalNeed | None = None
+) -> Cleanup:  # fmt: skip
+    """The same, and it is gone, the oldest first: who lists the files meanwhile finds no gap. A slot that is further behind than its location's
+    max_slot_wal_keep_size is lost by that; unless somebody consumes it, when it keeps what it needs. Where no slot says what is needed, what is
+    `enough` counts, if that is known."""
     segments = _archive(directory, locations)
     needs = _needs(segments, locations)
     others = back.needs(segments)
@@ -79,6 +83,8 @@ def clean_up(directory: Path, locations: Sequence[SlotLocation], back: WaysBack 
         # What is in the segment where the others begin stays anyway.
         stays = slot.restart_lsn // segments.segment_size >= cut // segments.segment_size
         settled.append(need if stays or lose(location, slot) else _needed_by(slot, location, slot.restart_lsn))
+    if not settled and enough is not None:
+        settled = [enough]
     cleanup = _sorted_out(segments, settled, others)
     for segment in cleanup.unneeded:
         Path(segment.path).unlink(missing_ok=True)

@@ -14,7 +14,8 @@ from tailrace.errors import PeerError, UsageError
 from tailrace.model import Lsn
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.sources.dsn import is_dsn
-from tailrace.sources.received_log import RECEIVED, ReceivedLog
+from tailrace.sources.received_log import ReceivedLog
+from tailrace.storage.location_folder import RECEIVED
 from tailrace.storage.segment_files import list_segments
 
 
@@ -27,8 +28,10 @@ class LogOfServer:
     flushed: Lsn
 
 
-def log_of_server(dsn: str, state: Path, warn: Callable[[str], None]) -> LogOfServer:
-    """That of the location, which is of this server's system from now on.
+def log_of_server(
+    dsn: str, state: Path, warn: Callable[[str], None], physical_slot: str = "", restore_command: str = ""
+) -> LogOfServer:  # fmt: skip
+    """That of the location, which is of this server's system from now on; received with this slot and command, or as it was before.
 
     Raises:
         UsageError: the location is of another system.
@@ -44,7 +47,7 @@ def log_of_server(dsn: str, state: Path, warn: Callable[[str], None]) -> LogOfSe
     else:
         location, flushed = SlotLocation.open_or_create(state, server.system, warn=warn), server.flushed
         location.check_system(server.system)
-    return LogOfServer(location, ReceivedLog.made(location.path, dsn), flushed)
+    return LogOfServer(location, ReceivedLog.made(location.path, dsn, physical_slot, restore_command), flushed)
 
 
 def directory_to_read(source: str, state: Path, warn: Callable[[str], None]) -> Path:

@@ -9,8 +9,8 @@ of this. What may have to wait for a log is taken in steps (`replication.waiting
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -29,7 +29,9 @@ from tailrace.replication.slot_location import SlotLocation, new_identity
 from tailrace.replication.start_point import find_start_point
 from tailrace.slots.create_command import CreateReplicationSlot
 from tailrace.slots.slot import WAL_REMOVED, Slot, check_name, copy_of, invalidated
+from tailrace.sources.received_log import hold_of
 from tailrace.sources.source import Source, wal_of
+from tailrace.storage.file_lock import FileLock
 from tailrace.storage.segment_files import arrange
 from tailrace.storage.segments import Segments
 from tailrace.window import WindowSize
@@ -38,20 +40,31 @@ from tailrace.window import WindowSize
 @dataclass(frozen=True, slots=True)
 class NewSlot:
     """A slot that `persist` or `acquire` will create. `begins` is what decoding knows at its start point; None where another slot stands, whose
-    mark it uses."""
+    mark it uses. `hold` keeps what the slot needs of a log that is received, until the slot says so itself."""
 
     slot: Slot
     begins: Carried | None
+    hold: FileLock | None = None
 
     def persist(self, location: SlotLocation) -> None:
         """Create the slot, and leave it to whoever acquires it first."""
-        location.create_slot(self.slot, self.begins)
+        with self._held():
+            location.create_slot(self.slot, self.begins)
 
     def acquire(self, location: SlotLocation, runner: Runner, window: WindowSize | None = None) -> Steps[Acquired]:
         """It is there, and has never been anybody else's; one that is temporary is dropped when it is released."""
         held = ExitStack()
-        slot = held.enter_context(location.created(self.slot, self.begins))
+        with self._held():
+            slot = held.enter_context(location.created(self.slot, self.begins))
         return (yield from _opened(location, slot, held, runner, window))
+
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            if self.hold is not None:
+                self.hold.release()
 
 
 def create(
@@ -61,6 +74,19 @@ def create(
     """A slot as the command has it, once it is known where it can begin, which may have to be waited for. Nothing is made
     before that is known; so without a location that is there nothing is known beforehand, either."""
     check_name(command.name)
+    hold = hold_of(command.source)
+    try:
+        new = yield from _created(command, location, runner, warn, window)
+    except BaseException:
+        if hold is not None:
+            hold.release()
+        raise
+    return replace(new, hold=hold)
+
+
+def _created(
+    command: CreateReplicationSlot, location: SlotLocation | None, runner: Runner, warn: Callable[[str], None], window: WindowSize | None
+) -> Steps[NewSlot]:  # fmt: skip
     if command.catalog is None and command.moment is None:
         command = replace(command, catalog=captured_by_server(Path(command.source), command.database, runner))
     source = Source.open(command.source, command.catalog.needs_wal_from if command.catalog else None)

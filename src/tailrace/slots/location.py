@@ -3,13 +3,14 @@ of what users write."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
-from typing import get_type_hints
+from typing import Any, get_type_hints
 
 from tailrace.checksummed_file import FileKind, fact
 from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
+from tailrace.slots.wal_keep import parse_wal_keep
 from tailrace.window import UNITS, parse_size
 
 LOCATION_FILE = FileKind(
@@ -23,14 +24,18 @@ LOCATION_FILE = FileKind(
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Of one system's log. The two limits are PostgreSQL's of these names; `max_slot_wal_keep_size` is in bytes, -1 for no limit."""
+    """Of one system's log. The two limits are PostgreSQL's of these names; `max_slot_wal_keep_size` is in bytes, -1 for no limit. `wal_keep` is
+    what is kept of a log that is received, beyond what slots need, as `WalKeep` writes it."""
 
     system: int
     max_replication_slots: int = 10
     max_slot_wal_keep_size: int = -1
+    wal_keep: str = "0"
 
 
 _FACTS = get_type_hints(Settings)
+_LATER = {"wal_keep": "0"}
+"""What files of before there was that do not say."""
 
 
 def write_location(settings: Settings) -> bytes:
@@ -41,7 +46,7 @@ def write_location(settings: Settings) -> bytes:
 def read_location(data: bytes, where: str) -> Settings:
     """Raises UnsupportedFile for files that are none of a location, or of another format; CorruptFile for damaged ones."""
     return LOCATION_FILE.read_as(
-        data, where, {}, lambda facts, _: Settings(**{name: fact(facts[name], kind) for name, kind in _FACTS.items()})
+        data, where, {}, lambda facts, _: Settings(**{name: fact((_LATER | facts)[name], kind) for name, kind in _FACTS.items()})
     )
 
 
@@ -52,12 +57,14 @@ _MOST_KEPT = 2**31 - 1  # MB
 def parse_settings(settings: Settings, pairs: Mapping[str, str | None]) -> Settings:
     """The settings with those that a user names, in postgresql.conf's words. Raises UsageError for others, and for what is no
     value of theirs."""
-    parsers = {"max_replication_slots": _parse_count, "max_slot_wal_keep_size": _parse_kept}
-    parsed = {}
+    parsers: dict[str, Callable[[str, str], int | str]] = {
+        "max_replication_slots": _parse_count, "max_slot_wal_keep_size": _parse_kept, "wal_keep": lambda _, text: str(parse_wal_keep(text)),
+    }  # fmt: skip
+    parsed: dict[str, Any] = {}
     for name, text in pairs.items():
         if name not in parsers:
             raise UsageError(
-                f'unrecognized configuration parameter "{name}"', hint=f"A state location has {' and '.join(parsers)}.", sqlstate="42704"
+                f'unrecognized configuration parameter "{name}"', hint=f"A state location has {', '.join(parsers)}.", sqlstate="42704"
             )  # fmt: skip
         parsed[name] = parsers[name](name, text or "")
     return replace(settings, **parsed)
@@ -68,7 +75,11 @@ def format_settings(settings: Settings) -> dict[str, str]:
     size = settings.max_slot_wal_keep_size
     unit = next((unit for unit in reversed(UNITS) if size > 0 and size % UNITS[unit] == 0), "")
     kept = f"{size // UNITS[unit]}{unit}" if unit else str(size)
-    return {"max_replication_slots": str(settings.max_replication_slots), "max_slot_wal_keep_size": kept}
+    return {
+        "max_replication_slots": str(settings.max_replication_slots),
+        "max_slot_wal_keep_size": kept,
+        "wal_keep": settings.wal_keep,
+    }
 
 
 def _parse_count(name: str, text: str) -> int:

@@ -34,6 +34,7 @@ from tailrace.plugins.output_plugin import OutputPlugin
 from tailrace.publications.subscription import Subscription, publication_names, shown_relation
 from tailrace.replication.acquired import Acquired, Limit
 from tailrace.replication.get_changes import new_windows
+from tailrace.replication.retention import receiving_log
 from tailrace.sources.received_log import ReceivedLog
 from tailrace.spark.changed_table import ChangedTable, has_partitions
 from tailrace.spark.offset import Offset
@@ -201,7 +202,7 @@ class TailraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._acquired is None:
             acquired = self._acquired = self._origin.acquire()
             if (log := ReceivedLog.of(acquired.slot.source)) is not None:
-                self._reception = self._held.enter_context(log.receiving(acquired.location.warn))
+                self._reception = self._held.enter_context(receiving_log(log, acquired.location.warn))
         if self._reception is not None:
             self._reception.check()
         return self._acquired

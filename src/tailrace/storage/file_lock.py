@@ -35,6 +35,13 @@ class FileLock:
         return lock
 
     @classmethod
+    def share(cls, path: Path) -> FileLock:
+        """The lock, together with others who share it, once nobody has it alone."""
+        lock = cls(path)
+        lock._locked(fcntl.LOCK_SH)
+        return lock
+
+    @classmethod
     def is_taken(cls, path: Path) -> bool:
         """Whether somebody has it. Those who only ask do not take one another for an owner. False where there is no file."""
         if not path.exists():

@@ -8,6 +8,7 @@ from pathlib import Path
 from tailrace.errors import UsageError
 
 LOCATION = "location"
+RECEIVED, SERVER = "received", ".server"
 
 
 def check_is_location(path: Path) -> None:
@@ -16,3 +17,8 @@ def check_is_location(path: Path) -> None:
         raise UsageError(
             f'"{path}" is not a state location', hint="Name the directory in which slots were created, or create one there."
         )
+
+
+def is_received(source: str | Path) -> bool:
+    """Whether this is the directory of a location into which a server's log is received."""
+    return (Path(source) / SERVER).is_file()

@@ -92,7 +92,7 @@ def arrange(directory: str | Path, since: Lsn | None = None, *, system: int | No
     )
     size = identity.segment_size
     newest = max(segment.timeline for segment in listed)
-    history = _history_of(directory, newest)
+    history = history_of(directory, newest)
     by_number: dict[int, Segment] = {}
     for raw in listed:
         segment = in_place(raw, size)
@@ -178,7 +178,7 @@ def _first_with_a_page(segments: Segments, places: list[int]) -> tuple[Segment, 
     return None
 
 
-def _history_of(directory: str | Path, timeline: int) -> list[tuple[int, Lsn]]:
+def history_of(directory: str | Path, timeline: int) -> list[tuple[int, Lsn]]:
     """(timeline, where it was left) for each ancestor, from the newest timeline's history file."""
     path = Path(directory) / f"{timeline:08X}.history"
     if not path.exists():
@@ -187,12 +187,17 @@ def _history_of(directory: str | Path, timeline: int) -> list[tuple[int, Lsn]]:
         raise CorruptWal(
             f'history file "{path}" is not a regular file', hint="Take the file from another copy or the archive.", file=str(path)
         )
-    lines = (line.split() for line in path.read_text(errors="replace").splitlines() if line.strip() and not line.startswith("#"))
+    return parse_history(path.read_text(errors="replace"), str(path))
+
+
+def parse_history(text: str, where: str) -> list[tuple[int, Lsn]]:
+    """The same, of what stands in a history file; `where` names it in the error."""
+    lines = (line.split() for line in text.splitlines() if line.strip() and not line.startswith("#"))
     try:
         return [(int(parts[0]), Lsn.parse(parts[1])) for parts in lines]
     except (ValueError, IndexError) as error:
         raise CorruptWal(
-            f'invalid data in history file "{path}"', hint="Take the file from another copy or the archive.", file=str(path)
+            f'invalid data in history file "{where}"', hint="Take the file from another copy or the archive.", file=where
         ) from error
 
 

@@ -35,14 +35,14 @@ def check_replaceable(path: Path) -> None:
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[BinaryIO]:
+def whole_file(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
     """A file to write to, which takes the place of `path` once all is written, and is dropped if anything fails. Behind a symbolic link it is the
-    link's target that is replaced. Raises UsageError as `check_replaceable` does, OSErrors name `path`."""
+    link's target that is replaced. `mode` is what it allows at most. Raises UsageError as `check_replaceable` does, OSErrors name `path`."""
     check_replaceable(path)
     target = Path(os.path.realpath(path))
     new = target.with_name(f".{target.name}.{uuid.uuid4().hex}{UNFINISHED}")
     try:
-        with new.open("xb") as file:
+        with open(new, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -56,9 +56,9 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
         new.unlink(missing_ok=True)
 
 
-def write_whole(path: Path, data: bytes) -> None:
+def write_whole(path: Path, data: bytes, mode: int = 0o666) -> None:
     """All of `data`, or nothing. Raises as `whole_file` does."""
-    with whole_file(path) as file:
+    with whole_file(path, mode) as file:
         file.write(data)
 
 

@@ -46,3 +46,18 @@ OnOption = Annotated[
     typer.Option("--on", help="Where to work: in this process, on Spark, or, by itself, on Spark where a master is configured."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="As JSON.")]
+WalKeepOption = Annotated[
+    str,
+    typer.Option(
+        "--keep",
+        help="Keep what was received in this time, as 12h, or so much of it, as 10GB, beyond what slots need.",
+        metavar="TIME|SIZE",
+    ),
+]
+RestoreCommandOption = Annotated[
+    str,
+    typer.Option(
+        "--restore-command",
+        help="Shell command that brings what the server has removed, as a standby's: %f is the file, %p where to put it.",
+    ),
+]

@@ -16,8 +16,10 @@ from tailrace.cli.verbs.options import (
     OnOption,
     PluginOption,
     PluginOptions,
+    RestoreCommandOption,
     SetOption,
     WalCatalogOption,
+    WalKeepOption,
     WindowOption,
 )
 from tailrace.errors import UsageError
@@ -49,18 +51,28 @@ def create(
         str,
         typer.Option(help="Begin in the past: at this LSN, or with the first commit not before this time.", metavar="LSN|TIME"),
     ] = "",
+    physical_slot: Annotated[
+        str,
+        typer.Option(
+            "--physical-slot",
+            help="Of a server: receive its log with this physical replication slot, made if there is none.",
+            metavar="SLOT",
+        ),
+    ] = "",
+    restore_command: RestoreCommandOption = "",
+    keep: WalKeepOption = "",
 ) -> None:
     """Create a slot at the end of the log, or at a past LSN or time; or as soon after that as what is open there is known from its beginning."""
     options, size, since = parse_pairs(option), parse_window(window), parse_moment(at)
     with loading():
-        from tailrace.cli.new_slot import captured, create, past_moment
+        from tailrace.cli.new_slot import HowReceived, captured, create, past_moment
     from tailrace.slots.create_command import CreateReplicationSlot
 
     command = CreateReplicationSlot(
         name=name, source=source_of(source), database=database, plugin=plugin, options=options, two_phase=two_phase,
         catalog=captured(catalog), moment=past_moment(at, since),
     )  # fmt: skip
-    create(command, state, on, size, as_json=as_json)
+    create(command, state, on, size, HowReceived(physical_slot, restore_command, keep), as_json=as_json)
 
 
 @app.command()
@@ -216,7 +228,11 @@ def set_settings(
     state: StateOption,
     settings: Annotated[
         list[str] | None,
-        typer.Argument(help="max_replication_slots or max_slot_wal_keep_size, as postgresql.conf has them.", metavar="NAME=VALUE"),
+        typer.Argument(
+            help="max_replication_slots, max_slot_wal_keep_size or wal_keep; of a log that is received primary_conninfo, primary_slot_name or "
+            "restore_command; as postgresql.conf has them.",
+            metavar="NAME=VALUE",
+        ),
     ] = None,
     moved: Annotated[
         bool, typer.Option("--moved", help="The location was moved here, or restored, and no other copy of it is used any more.")

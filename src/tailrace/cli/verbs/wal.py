@@ -11,8 +11,11 @@ import typer
 from tailrace.cli.arguments import parse_lsn
 from tailrace.cli.choice import On
 from tailrace.cli.loading import loading
-from tailrace.cli.verbs.options import JsonOption, OnOption, SourceArgument
+from tailrace.cli.verbs.options import JsonOption, OnOption, RestoreCommandOption, SourceArgument, WalKeepOption
+from tailrace.client.restore_command import RestoreCommand
 from tailrace.errors import UsageError
+from tailrace.slots.wal_keep import parse_wal_keep
+from tailrace.storage.location_folder import check_is_location
 from tailrace.wal.resource_managers import manager_named
 
 app = typer.Typer(help="Look at write-ahead log, and receive it.", no_args_is_help=True)
@@ -85,12 +88,21 @@ def receive(
     drop: Annotated[bool, typer.Option("--drop-slot", help="Drop that slot, and end.")] = False,
     endpos: Annotated[str, typer.Option(help="End once all is there up to this LSN.")] = "",
     once: Annotated[bool, typer.Option("--no-loop", help="Do not connect again when the connection fails.")] = False,
+    keep: WalKeepOption = "",
+    state: Annotated[
+        list[Path] | None,
+        typer.Option("--state", help="State location whose slots read the directory: what none of them needs is removed."),
+    ] = None,
+    restore_command: RestoreCommandOption = "",
 ) -> None:
     """Receive a server's log into a directory, as a standby does. The directory is a SOURCE."""
     if (create or drop) and not slot:
         raise UsageError("no slot specified", hint="Name it: --physical-slot NAME.")
-    upto = parse_lsn(endpos)
+    upto, kept = parse_lsn(endpos), parse_wal_keep(keep)
+    restore = RestoreCommand.parse(restore_command) if restore_command else None
+    for each in state or ():
+        check_is_location(each)
     with loading():
-        from tailrace.cli.receive import PhysicalSlot, receive_wal
+        from tailrace.cli.receive import PhysicalSlot, WhatStays, receive_wal
 
-    receive_wal(server, to, PhysicalSlot(slot, create, drop), upto, retries=not once)
+    receive_wal(server, to, PhysicalSlot(slot, create, drop), upto, WhatStays(state or (), kept), restore, retries=not once)
