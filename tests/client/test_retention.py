@@ -154,7 +154,7 @@ def test_two_slots_while_segments_go(tailrace: Run, tmp_path: Path) -> None:
         with _cleaned_all_the_time(state, said) as removed, (tmp_path / "err").open("w") as err:
             with loaded(server), subprocess.Popen(receive, stderr=err) as consumer:
                 taken = ""
-                for _ in range(5):
+                for _ in range(4):
                     _go_on(server)
                     taken += got()
                 consumer.terminate()
@@ -165,7 +165,7 @@ def test_two_slots_while_segments_go(tailrace: Run, tmp_path: Path) -> None:
         check_equal(file.read_text(), _theirs(server))
         check_equal(taken, _theirs(server, lsn=True))
         assert said == []
-        assert sum(removed) > 8
+        assert sum(removed) > 4
         assert _whole(received)
 
 
@@ -234,13 +234,14 @@ def test_nothing_goes_while_a_slot_is_made(tailrace: Run, tmp_path: Path) -> Non
         server.say(TABLE)
         _create(tailrace, "a", server, state)
         with held(received):
-            for _ in range(3):
+            for _ in range(2):
                 _go_on(server)
                 assert tailrace("slot", "get", "a", "--state", state)[0] == 0
-            assert len(_whole(received)) >= 12
+            before = len(_whole(received))
+            assert before >= 8
             assert Retention(received, [state], None, print).clean_up() is None
         assert tailrace("slot", "get", "a", "--state", state)[0] == 0
-        assert len(_whole(received)) < 12
+        assert len(_whole(received)) < before
 
 
 def test_the_last_slot_takes_all_with_it(tailrace: Run, tmp_path: Path) -> None:
@@ -271,6 +272,7 @@ def test_the_last_slot_takes_all_with_it(tailrace: Run, tmp_path: Path) -> None:
         assert _whole(received)
 
 
+@pytest.mark.soak
 def test_an_archive_of_one_s_own(tailrace: Run, tmp_path: Path) -> None:
     """Nothing is removed of it, unless it is said what is enough."""
     archive, state, captured = tmp_path / "archive", tmp_path / "state", tmp_path / "app.state"
@@ -441,6 +443,7 @@ def test_how_much_to_keep_in_words() -> None:
 
 
 def test_what_was_written_before_there_was_a_physical_slot_is_read(tmp_path: Path) -> None:
-    log = ReceivedLog.made(tmp_path, "host=here password=secret")
+    (tmp_path / "received").mkdir()
+    log = ReceivedLog(tmp_path / "received")
     (tmp_path / "received/.server").write_bytes(SERVER_FILE.write({"dsn": "host=there"}, {}))
     assert (log.server.dsn, log.server.slot, log.server.restore_command) == ("host=there", "", "")

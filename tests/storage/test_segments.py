@@ -9,7 +9,9 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -22,7 +24,7 @@ from tailrace.errors import CorruptWal, MissingHistory, TailraceError, Unsupport
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, Source, scan_log
 from tailrace.plan.xids import all_xids
-from tailrace.storage.segment_files import arrange, open_segments
+from tailrace.storage.segment_files import arrange, list_segments, open_segments
 from tailrace.wal.framing import LENGTH, LSN, new_frame, next_record
 
 SYSTEM = 24
@@ -300,3 +302,19 @@ def test_a_history_file_that_is_a_pipe(case: Case) -> None:
     os.mkfifo(case.wal_dir / "00000001.history")
     with pytest.raises(CorruptWal, match=r"history file .* is not a regular file"):
         open_segments(case.wal_dir)
+
+
+def test_a_partial_segment_that_becomes_whole_while_it_is_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is there all the time."""
+    whole = tmp_path / "000000010000000000000001"
+    partial = whole.with_name(f"{whole.name}.partial")
+    partial.write_bytes(bytes(PAGE))
+    stat = os.stat
+
+    def become_whole(path: str | Path, **more: Any) -> os.stat_result:
+        with suppress(FileNotFoundError):
+            os.rename(partial, whole)
+        return stat(path, **more)
+
+    monkeypatch.setattr(os, "stat", become_whole)
+    assert [(segment.path, segment.partial, segment.size) for segment in list_segments(tmp_path)] == [(str(whole), False, PAGE)]

@@ -6,9 +6,11 @@ the right size is read: a pipe would never end, a short file may be a copy that 
 
 from __future__ import annotations
 
+import os
 import re
 import stat
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from tailrace.dataclass import dataclass
@@ -39,18 +41,19 @@ def list_segments(directory: str | Path) -> list[Segment]:
         match = _NAME.match(path.name)
         if not match:
             continue
-        with suppress(FileNotFoundError):  # a running server has removed it since
-            status = path.stat()
-            files.append(
-                Segment(
-                    timeline=int(match[1], 16),
-                    number=int(match[2], 16) << 32 | int(match[3], 16),
-                    path=str(path),
-                    compression=match[5] or match[6] or "",
-                    partial=bool(match[4] or match[7]),
-                    size=status.st_size if stat.S_ISREG(status.st_mode) else None,
-                )
-            )
+        listed = Segment(
+            timeline=int(match[1], 16),
+            number=int(match[2], 16) << 32 | int(match[3], 16),
+            path=str(path),
+            compression=match[5] or match[6] or "",
+            partial=bool(match[4] or match[7]),
+            size=None,
+        )
+        for each in (listed, listed.completed()):  # a partial one may have become whole since
+            with suppress(FileNotFoundError):  # a running server has removed it since
+                status = os.stat(each.path)
+                files.append(replace(each, size=status.st_size if stat.S_ISREG(status.st_mode) else None))
+                break
     return files
 
 
