@@ -110,6 +110,7 @@ def test_what_no_slot_needs_goes(tailrace: Run, tmp_path: Path) -> None:
             assert path.read_bytes() == (server.wal_dir / path.name).read_bytes()
 
 
+@pytest.mark.soak
 def test_what_is_to_be_kept_besides(tailrace: Run, tmp_path: Path) -> None:
     """Bytes, or hours since it was received."""
     state, received = tmp_path / "state", tmp_path / "state/received"
@@ -136,6 +137,7 @@ def test_what_is_to_be_kept_besides(tailrace: Run, tmp_path: Path) -> None:
         assert (code, 'invalid value for parameter "wal_keep": "12"' in err) == (1, True)
 
 
+@pytest.mark.soak
 def test_two_slots_while_segments_go(tailrace: Run, tmp_path: Path) -> None:
     """One streams, the other comes now and then; what they get is what the server's slot gives, however often old segments are removed meanwhile."""
     state, received, file = tmp_path / "state", tmp_path / "state/received", tmp_path / "out"
@@ -228,6 +230,7 @@ def test_who_advances_a_slot_asks_for_nothing_that_went_meanwhile(tailrace: Run,
         assert location.slot("a").invalidation_reason == ""
 
 
+@pytest.mark.soak
 def test_nothing_goes_while_a_slot_is_made(tailrace: Run, tmp_path: Path) -> None:
     state, received = tmp_path / "state", tmp_path / "state/received"
     with _whole_server() as server:
@@ -244,6 +247,7 @@ def test_nothing_goes_while_a_slot_is_made(tailrace: Run, tmp_path: Path) -> Non
         assert len(_whole(received)) < before
 
 
+@pytest.mark.soak
 def test_the_last_slot_takes_all_with_it(tailrace: Run, tmp_path: Path) -> None:
     """So the next one begins anew, though the server has removed what was not received since. Not what is to be kept, nor while it is received."""
     state, received = tmp_path / "state", tmp_path / "state/received"
