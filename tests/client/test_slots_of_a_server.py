@@ -17,6 +17,7 @@ from support.servers import Server
 from support.slots import TAILRACE
 from support.waiting import until
 from tailrace.replication.slot_location import SlotLocation
+from tailrace.sources import received_log as received
 
 pytestmark = pytest.mark.postgres
 ALL = [18, *(pytest.param(major, marks=pytest.mark.matrix) for major in (14, 15, 16, 17))]
@@ -94,6 +95,33 @@ def test_what_cannot_be_made(tailrace: Run, tmp_path: Path) -> None:
         assert (code, "begins now" in err) == (1, True)
     code, _, err = tailrace("slot", "create", "ours", server.dsn(), "--database", "app", *state)
     assert (code, "Connection refused" in err) == (1, True)
+
+
+def test_wal_level_is_asked_of_the_server(tailrace: Run, tmp_path: Path) -> None:
+    """A slot that begins where wal_level is too low would lose what is written before it is raised."""
+    with Server(18, {"wal_level": "replica"}, dbname="app") as server:
+        code, _, err = tailrace("slot", "create", "ours", server.dsn(), "--database", "app", "--state", tmp_path / "state")
+        assert (code, "logical decoding requires wal_level >= logical" in err, 'wal_level is "replica"' in err) == (
+            1,
+            True,
+            True,
+        ), err
+
+
+def test_who_is_refused_is_not_told_that_nothing_is_new(tailrace: Run, tmp_path: Path) -> None:
+    """Unlike who finds the server away. The password is not kept, which is said."""
+    state = ("--state", tmp_path / "state")
+    with Server(18, KEEPS, dbname="app") as server:
+        server.say("CREATE ROLE other SUPERUSER LOGIN REPLICATION PASSWORD 'secret'")
+        dsn = server.dsn().replace("user=postgres", "user=other")
+        code, _, err = tailrace("slot", "create", "ours", f"{dsn} password=secret", "--database", "app", *state)
+        assert (code, "is used now, and not kept" in err) == (0, True), err
+        hba = server.data_dir / "pg_hba.conf"
+        hba.write_text("host all other all scram-sha-256\nhost replication other all scram-sha-256\n" + hba.read_text())
+        server.say("SELECT pg_reload_conf()", "SELECT pg_sleep(0.2)")
+        received._GIVEN.clear()
+        code, out, err = tailrace("slot", "get", "ours", *state)
+        assert (code, out, "no password supplied" in err, ".pgpass" in err) == (1, "", True, True), err
 
 
 @pytest.mark.parametrize(

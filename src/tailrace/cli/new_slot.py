@@ -30,7 +30,7 @@ from tailrace.replication.waiting import finish
 from tailrace.slots.create_command import CreateReplicationSlot, PastMoment
 from tailrace.slots.slot import check_name
 from tailrace.slots.wal_keep import parse_wal_keep
-from tailrace.sources.dsn import is_dsn
+from tailrace.sources.dsn import has_password, is_dsn
 from tailrace.sources.received_log import ReceivedLog
 from tailrace.sources.source import Source
 from tailrace.storage.directory import DataDirectory
@@ -111,6 +111,11 @@ def _new_slot_of_server(
         )
     with ServerFiles.connected(dsn, command.database) as files:
         files.control()
+    if has_password(dsn):
+        warn(
+            "the password in the connection string is used now, and not kept\n"
+            "HINT:  Put it into ~/.pgpass, a line for the database and one for the log (database replication), or give it in PGPASSWORD."
+        )
     with counted("records") as progress:
         if _is_nothing(state):
             progress.tell(f'"{state}" is a new state location')

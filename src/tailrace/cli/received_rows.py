@@ -11,6 +11,7 @@ from tailrace.client.server_slot import look_at_slot
 from tailrace.client.wal_archive import written_upto
 from tailrace.errors import TailraceError
 from tailrace.slots.slot import Slot
+from tailrace.sources.dsn import without_password
 from tailrace.sources.received_log import ReceivedLog
 
 _OF_SERVER = ("server_slot_name", "server_restart_lsn", "server_wal_status", "server_safe_wal_size", "server_flushed_lsn")
@@ -29,6 +30,7 @@ def reception_of(slot: Slot) -> dict[str, Any]:
     row: dict[str, Any] = {"received_lsn": str(received) if received else None, "receiving": now is not None}
     try:
         server = log.server
+        row["primary_conninfo"] = without_password(server.dsn)
         if not server.slot:
             return row
         row |= dict.fromkeys(_OF_SERVER) | {"server_slot_name": server.slot}

@@ -128,3 +128,16 @@ def _over_sql(dsn: str) -> Iterator[Any]:
         return
     with connection:
         yield connection
+
+
+_AWAY = re.compile(
+    "Connection refused|No such file or directory\n.*accepting connections on that socket|timeout expired|could not translate host name|"
+    "Name or service not known|Temporary failure in name resolution|server closed the connection|[Nn]o route to host|[Nn]etwork is unreachable|"
+    "Connection reset|Connection timed out|the database system is|terminating connection|too many clients|remaining connection slots"
+)
+
+
+def is_away(said: str) -> bool:
+    """Whether the server could not be reached, or takes nobody just now: that may be over in a moment. Else it was reached and refuses us, or what we
+    connect with is wrong."""
+    return _AWAY.search(said) is not None

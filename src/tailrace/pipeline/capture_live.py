@@ -12,10 +12,12 @@ from pathlib import Path
 
 from tailrace.catalog.data_directory.control_file import ControlFile
 from tailrace.catalog.state.catalog_state import CatalogState
+from tailrace.errors import InsufficientLogging
 from tailrace.pipeline.capture import capture
 from tailrace.pipeline.runner import Runner
 from tailrace.sources.received_log import ReceivedLog, held
 from tailrace.sources.source import Source
+from tailrace.wal.xlog import LOGICAL, WAL_LEVELS
 
 
 def capture_live(
@@ -31,11 +33,20 @@ def capture_live(
             return capture(Source.open(taken.path), runner, database, taken.upto), taken.control
 
 
-def captured_by_server(path: Path, database: str, runner: Runner) -> CatalogState | None:
-    """The state as of now, where the log at `path` is received from a server; None where it is a log of files, which must tell by themselves."""
+def captured_by_server(path: Path, database: str, runner: Runner, *, to_decode: bool = False) -> CatalogState | None:
+    """The state as of now, where the log at `path` is received from a server; None where it is a log of files, which must tell by themselves.
+    Raises InsufficientLogging where what is written from now on is `to_decode`, and cannot be."""
     log = ReceivedLog.of(path)
     if log is None:
         return None
     with held(path):
         log.reach_back()
-        return capture_live(log.dsn, database, log.directory, runner, lambda _: None)[0]
+        state, control = capture_live(log.dsn, database, log.directory, runner, lambda _: None)
+    if to_decode and control.wal_level < LOGICAL:
+        raise InsufficientLogging(
+            "logical decoding requires wal_level >= logical",
+            hint=f'wal_level is "{WAL_LEVELS[control.wal_level]}" on the server. Set it to logical there (ALTER SYSTEM SET wal_level = logical), '
+            "and restart it.",
+            context=f"LSN {state.lsn}", lsn=state.lsn,
+        )  # fmt: skip
+    return state

@@ -9,7 +9,7 @@ _URI = re.compile(r"postgres(ql)?://")
 _WORD = re.compile(r"\s*[a-z_]+\s*=")
 
 
-_SECRETS = ("password", "sslpassword")
+_SECRETS = frozenset({"password", "sslpassword"})
 
 
 def without_password(dsn: str) -> str:
@@ -21,6 +21,13 @@ def without_password(dsn: str) -> str:
     return conninfo.make_conninfo(
         **{name: value for name, value in conninfo.conninfo_to_dict(dsn).items() if name not in _SECRETS}
     )
+
+
+def has_password(dsn: str) -> bool:
+    """Whether a connection string has one."""
+    from psycopg import conninfo  # noqa: PLC0415 - as above
+
+    return bool(_SECRETS & conninfo.conninfo_to_dict(dsn).keys())
 
 
 def is_dsn(text: str) -> bool:

@@ -21,11 +21,14 @@ from typing import BinaryIO
 from tailrace.checksummed_file import FileKind, fact
 from tailrace.client.receiver import LOCK, Receiver, received_upto
 from tailrace.client.reception import Reception, receiving
+from tailrace.client.refusals import is_away
 from tailrace.client.replication_connection import server_identity
 from tailrace.client.restore_command import RestoreCommand
 from tailrace.client.server_slot import drop_slot, make_slot
+from tailrace.client.wal_archive import written_upto
 from tailrace.dataclass import dataclass
 from tailrace.errors import PeerError, UsageError
+from tailrace.model import Lsn
 from tailrace.slots.slot import check_name
 from tailrace.sources.dsn import without_password
 from tailrace.sources.server_copy import last_redo
@@ -44,6 +47,8 @@ HELD = ".needed"
 CONNINFO, SLOT_NAME, RESTORE = "primary_conninfo", "primary_slot_name", "restore_command"
 SETTINGS = (CONNINFO, SLOT_NAME, RESTORE)
 """What `ReceivedLog.configure` changes, in the words of postgresql.conf for a standby."""
+_FILES = ("sslrootcert", "sslcert", "sslkey", "sslcrl", "sslcrldir", "passfile", "servicefile")
+"""Parameters of a connection that name files, which whoever connects later may look for from another place."""
 _GIVEN: dict[Path, str] = {}
 """Connection strings that this process was given, passwords and all, by the directory."""
 
@@ -150,13 +155,17 @@ class ReceivedLog:
         return received_upto(self.directory) is not None
 
     def catch_up(self, tell: Callable[[str], None]) -> None:
-        """Receive what the server has by now. Where it cannot be reached, what was received so far has to do, which is told."""
+        """Receive what the server has by now. Where it is away, what was received so far has to do, which is told. Raises PeerError where it
+        refuses us, which does not go by itself."""
         try:
             upto = server_identity(self.dsn).flushed
         except PeerError as error:
-            tell(f"{error.message.splitlines()[0]}; there is what was received before")
+            if not is_away(error.message):
+                raise
+            upto = written_upto(self.directory) or Lsn(0)
+            tell(f"{error.message.splitlines()[0]}; there is what was received before, up to {upto}")
             return
-        with nullcontext(Reception(self.directory)) if self.is_received else self.receiving(tell) as reception:
+        with nullcontext(Reception(self.directory)) if self.is_received else self.receiving(_nobody, warn=tell) as reception:
             reception.wait(upto)
 
     def reach_back(self) -> None:
@@ -209,10 +218,26 @@ class ReceivedLog:
     def _write(self, server: ServerAddress) -> None:
         """For this user alone, as it may say what is run."""
         facts = {
-            "dsn": without_password(server.dsn), SLOT_NAME: server.slot, "slot_is_ours": server.is_ours, RESTORE: server.restore_command,
+            "dsn": _from_anywhere(without_password(server.dsn)), SLOT_NAME: server.slot, "slot_is_ours": server.is_ours,
+            RESTORE: server.restore_command,
         }  # fmt: skip
         write_whole(self._file, SERVER_FILE.write(facts, {}), _OURS_ALONE)
         _GIVEN[self.directory] = server.dsn
+
+
+def _nobody(_: str) -> None:
+    pass
+
+
+def _from_anywhere(dsn: str) -> str:
+    """With files named by their whole paths."""
+    from psycopg import conninfo  # noqa: PLC0415 - only those who connect need it
+
+    words = conninfo.conninfo_to_dict(dsn)
+    there = {
+        name: str(Path(str(value)).absolute()) for name, value in words.items() if name in _FILES and Path(str(value)).exists()
+    }
+    return conninfo.make_conninfo(dsn, **there)
 
 
 def hold_of(source: str | Path) -> FileLock | None:

@@ -189,6 +189,10 @@ class TailraceSource(DataSource):
         if self._planned is None:
             options = self._options
             one = "tables" if "tables" in options else "table"
+            if "slot" in options:
+                raise UsageError(
+                    "a slot is read as a stream", hint='spark.readStream.format("tailrace") reads slots.', sqlstate="0A000"
+                )
             for name in ("source", "database", one):
                 _needed(options, name)
             shape = RowShape.of(options)
