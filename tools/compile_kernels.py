@@ -112,7 +112,7 @@ def payloads_framed() -> None:
     import numpy as np  # noqa: PLC0415
 
     from tailrace.types.values import Texts  # noqa: PLC0415
-    from tailrace.wire.stream import frame_payloads  # noqa: PLC0415
+    from tailrace.wire.frames import frame_payloads  # noqa: PLC0415
 
     texts = Texts.of([b"a payload"])
     for lsn in (np.ones(1, np.int64), np.ones(2, np.int64)[:1]):

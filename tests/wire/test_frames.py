@@ -8,7 +8,8 @@ from tailrace.model import Lsn
 from tailrace.types.values import Texts
 from tailrace.wire.connection import Connection, State
 from tailrace.wire.formats import Side
-from tailrace.wire.stream import XLogData, frame_payloads, read_from_walsender
+from tailrace.wire.frames import frame_payloads
+from tailrace.wire.stream import XLogData, read_from_walsender
 
 
 def test_each_payload_is_a_message() -> None:

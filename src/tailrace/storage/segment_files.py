@@ -17,8 +17,7 @@ from tailrace.dataclass import dataclass
 from tailrace.errors import CorruptWal, MissingHistory, TailraceError
 from tailrace.model import PAGE_SIZE, Lsn
 from tailrace.storage.segments import Segment, Segments, in_place
-from tailrace.wal.framing import LONG_HEADER
-from tailrace.wal.page_header import LONG_PAGE_HEADER, LongPageHeader
+from tailrace.wal.page_header import LONG_HEADER, LONG_PAGE_HEADER, LongPageHeader
 from tailrace.wal.versions import WalFormat, format_of_magic
 
 _NAME = re.compile(r"([0-9A-F]{8})([0-9A-F]{8})([0-9A-F]{8})(?:(\.partial)?(\.gz|\.zst|\.lz4)?|(\.gz|\.zst|\.lz4)(\.partial))\Z")

@@ -31,7 +31,6 @@ from tailrace.wal.framing import (
     INVALID_PREVIOUS,
     INVALID_RESOURCE_MANAGER,
     INVALID_SYSTEM,
-    LONG_HEADER,
     MAGIC,
     MAX_RECORD,
     NEED_MORE,
@@ -46,7 +45,7 @@ from tailrace.wal.framing import (
     check_page,
     page_of,
 )
-from tailrace.wal.page_header import LONG_PAGE_HEADER, P_ADDRESS, P_INFO, P_MAGIC, P_REMAINING, P_SYSTEM
+from tailrace.wal.page_header import LONG_HEADER, LONG_PAGE_HEADER, P_ADDRESS, P_INFO, P_MAGIC, P_REMAINING, P_SYSTEM
 from tailrace.wal.pages import WalBytes
 from tailrace.wal.record_header import H_LENGTH, H_MANAGER, H_PREVIOUS
 from tailrace.wal.unaligned import u16, u32, u64

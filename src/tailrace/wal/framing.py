@@ -23,7 +23,16 @@ from tailrace.memcpy import memcpy
 from tailrace.model import PAGE_SIZE
 from tailrace.wal import xlog
 from tailrace.wal.crc import record_crc
-from tailrace.wal.page_header import LONG_PAGE_HEADER, P_ADDRESS, P_INFO, P_MAGIC, P_REMAINING, P_SYSTEM, SHORT_PAGE_HEADER
+from tailrace.wal.page_header import (
+    LONG_HEADER,
+    LONG_PAGE_HEADER,
+    P_ADDRESS,
+    P_INFO,
+    P_MAGIC,
+    P_REMAINING,
+    P_SYSTEM,
+    SHORT_PAGE_HEADER,
+)
 from tailrace.wal.pages import LogIdentity, WalBytes
 from tailrace.wal.record_header import H_CRC, H_INFO, H_LENGTH, H_MANAGER, H_PREVIOUS
 from tailrace.wal.resource_managers import FIRST_CUSTOM, LOGICALMSG, XLOG
@@ -31,7 +40,6 @@ from tailrace.wal.unaligned import u8, u16, u32, u64
 
 # xlp_info
 FIRST_IS_CONTRECORD = 0x0001
-LONG_HEADER = 0x0002
 FIRST_IS_OVERWRITE_CONTRECORD = 0x0008
 ALL_PAGE_FLAGS = 0x000F
 

@@ -20,6 +20,8 @@ P_REMAINING = _LONG.at("remaining")
 P_SYSTEM = _LONG.at("system")
 SHORT_PAGE_HEADER = _SHORT.size
 LONG_PAGE_HEADER = _LONG.size
+LONG_HEADER = 0x0002
+"""xlp_info says so of a page that begins a segment."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,17 +1,11 @@
 """What travels in CopyData while a slot is streamed (manual, "Streaming Replication Protocol"): a walsender's data and keepalives,
-a receiver's status. `read_x` beside `write_x`; a batch of data is framed as one buffer.
+a receiver's status. `read_x` beside `write_x`; how a batch of data is framed is in `wire.frames`.
 """
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
 from tailrace.dataclass import dataclass
 from tailrace.errors import PeerError
-from tailrace.kernels import kernel
-from tailrace.logicalproto.big_endian import put_be32
-from tailrace.memcpy import memcpy
 from tailrace.model import Lsn
 from tailrace.wire.fields import (
     VIOLATION,
@@ -141,28 +135,3 @@ def write_to_walsender(message: FromReceiver) -> bytes:
         for number in (message.xmin, message.epoch, message.catalog_xmin, message.catalog_epoch):
             write_u32(out, number)
     return bytes(out)
-
-
-def frame_payloads(lsn: NDArray[np.int64], offsets: NDArray[np.int64], data: NDArray[np.uint8], sent_at: int) -> memoryview:
-    """A CopyData message with XLogData for each payload, which lies at `offsets[i]:offsets[i + 1]` of `data`, under its LSN."""
-    out = np.empty(len(data[offsets[0] : offsets[-1]]) + HEADER * len(lsn), np.uint8)
-    _put_frames(lsn, offsets, data, np.int64(sent_at), out)
-    return out.data
-
-
-@kernel
-def _put_frames(lsn, offsets, data, sent_at, out):  # type: ignore[no-untyped-def]
-    to = 0
-    for row in range(len(lsn)):
-        length = offsets[row + 1] - offsets[row]
-        out[to] = 100
-        to = put_be32(out, to + 1, length + 29)
-        out[to] = 119
-        to += 1
-        for _ in range(2):
-            to = put_be32(out, to, lsn[row] >> 32)
-            to = put_be32(out, to, lsn[row])
-        to = put_be32(out, to, sent_at >> 32)
-        to = put_be32(out, to, sent_at)
-        memcpy(out, to, data, offsets[row], length)
-        to += length
