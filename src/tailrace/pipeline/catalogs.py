@@ -85,6 +85,7 @@ class Catalogs:
             default_tablespace=self.state.default_tablespace, known_from=self.known_from, search_path=search_path,
             encoding=self.state.encoding,
         )  # fmt: skip
+        history.read_into(self.state.kept_tables.of(self.state.versions, self.spans))
         if defaults is not None:
             from tailrace.catalog.history.defaults import with_defaults  # noqa: PLC0415 - nobody else needs to load expressions
 

@@ -63,6 +63,10 @@ class History:
         """If the texts of defaults are asked for, gives them to the columns of a relation: (oid, columns, lsn, ordinal)."""
         self.codec = codec_named(encoding)
 
+    def read_into(self, tables: dict[str, CatalogTable]) -> None:
+        """Of just these versions and spans these have been read before; those that are read from now on come to them."""
+        self._tables = tables
+
     def table(self, name: str) -> CatalogTable:
         """A catalog's rows. They are read when they are first asked for."""
         if name not in self._tables:

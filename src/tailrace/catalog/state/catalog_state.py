@@ -8,7 +8,7 @@ is, from its first touch, what its full-page image says. A state that is complet
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from tailrace.catalog.pages.catalog_files import CatalogFiles, FileKey
 from tailrace.catalog.pages.heap_pages import CatalogPages
 from tailrace.catalog.redo.replay import BeforeLog, CatalogLog, replay
 from tailrace.catalog.redo.untouched_pages import untouched_pages
+from tailrace.catalog.rows.kept_tables import KeptTables
 from tailrace.catalog.rows.row_versions import XMAX_COMMITTED, XMAX_MULTI, XMIN_ABORTED, XMIN_COMMITTED, Versions
 from tailrace.dataclass import dataclass
 from tailrace.errors import MissingHistory, UsageError
@@ -52,6 +53,7 @@ class CatalogState:
     status: CommitStatus | None
     multixacts: Multixacts | None
     xids_open: dict[int, int]
+    kept_tables: KeptTables = field(default_factory=KeptTables, compare=False, repr=False)
 
     @property
     def needs_wal_from(self) -> Lsn:
