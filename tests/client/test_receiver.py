@@ -207,6 +207,30 @@ def test_a_full_disk_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         _check_equal(tmp_path / "a", server, end)
 
 
+def test_a_segment_that_cannot_be_synced_is_received_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is finished while the next is written; nothing behind it counts as durable before it is."""
+    said: list[str] = []
+    flushed: list[Lsn] = []
+    sync, failures = os.fsync, iter([True, True])
+
+    def fsync(file: int) -> None:
+        if Path(f"/proc/self/fd/{file}").readlink().suffix == ".partial" and next(failures, False):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        sync(file)
+
+    with Server(18, KEEPS) as server:
+        server.say("CREATE TABLE t (id int, v text)")
+        monkeypatch.setattr(os, "fsync", fsync)
+        with _receiving(server, tmp_path / "a", tell=said.append) as receiver:
+            server.say(FILL)
+            until(lambda: any("could not fsync file" in line for line in said))
+            flushed.append(Lsn.parse(server.value("SELECT coalesce(max(flush_lsn), '0/0')::text FROM pg_stat_replication")))
+            end = _has(receiver, server)
+        whole = max(path.name for path in (tmp_path / "a").glob("0*[0-9A-F]"))
+        assert flushed[0] <= (int(whole[16:], 16) + 1) << 20
+        _check_equal(tmp_path / "a", server, end)
+
+
 def test_another_cluster(tmp_path: Path) -> None:
     with Server(18) as one, Server(18) as other:
         one.say("CREATE TABLE t (id int)")

@@ -3,11 +3,15 @@
 In: the bytes of the log, in order. Out: segment files; the one that is being written ends in `.partial` and has its full size, so that whoever reads
 the directory sees each record once it is there. What is there already is compared with what comes, and never changed: a server that was put back to
 an earlier copy of itself writes another history under the same names.
+
+A segment that is full is synced and renamed by a thread, while the next is written: `flushed` is behind that.
 """
 
 from __future__ import annotations
 
 import os
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
@@ -23,6 +27,8 @@ from tailrace.storage.whole_file import sync_folder, write_whole
 
 _ALIGNED = 8
 """Bytes, by which all records begin (MAXALIGN)."""
+_MOST_FINISHING = 2
+"""Segments that are being finished while another is written; beyond that it is waited for the disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +41,8 @@ class ResumePoint:
 
 @dataclass(slots=True)
 class WalArchive:
-    """`written` is behind the last byte, `flushed` behind the last that survives a crash. State: the segment that is open."""
+    """`written` is behind the last byte, `flushed` behind the last that survives a crash. State: the segment that is open, and those that are being
+    finished, each with its end."""
 
     directory: Path
     segment_size: int
@@ -46,6 +53,10 @@ class WalArchive:
     _path: Path = field(default_factory=Path)
     _is_compared: bool = False
     """Whether there were bytes in the open segment before."""
+    _is_new: bool = False
+    """Whether the open segment's name may not be on disk yet."""
+    _finishing: deque[tuple[Future[None], Path, Lsn]] = field(default_factory=deque)
+    _thread: ThreadPoolExecutor | None = None
 
     def resume_point(self, *, is_behind_whole: bool = False) -> ResumePoint | None:
         """None where nothing was received yet. If it `is_behind_whole`, the last whole segment is not received again."""
@@ -83,12 +94,17 @@ class WalArchive:
             except OSError as error:
                 raise FailedWrite(f'could not write to file "{self._path}": {error.strerror}', file=str(self._path)) from error
             data = data[len(part) :]
+        self._take_finished(_MOST_FINISHING)
 
     def sync(self) -> None:
         """What was written survives a crash when this returns."""
+        self._take_finished(0)
         if self._file >= 0 and self.flushed < self.written:
             try:
                 os.fdatasync(self._file)
+                if self._is_new:
+                    sync_folder(self.directory)
+                    self._is_new = False
             except OSError as error:
                 raise FailedWrite(f'could not fsync file "{self._path}": {error.strerror}', file=str(self._path)) from error
         self.flushed = self.written
@@ -114,6 +130,9 @@ class WalArchive:
         if self._file >= 0:
             file, self._file = self._file, -1
             os.close(file)
+        if self._thread is not None:
+            self._thread.shutdown()
+            self._thread = None
 
     def _open(self, number: int) -> None:
         """The segment: a whole one is there to be compared, one that is begun to be compared and filled, and else it is made."""
@@ -126,8 +145,7 @@ class WalArchive:
         self._is_compared = partial.exists()
         self._path, self._file = partial, os.open(partial, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         os.ftruncate(self._file, self.segment_size)
-        if not self._is_compared:
-            sync_folder(self.directory)
+        self._is_new = True
 
     def _is_there(self, offset: int, data: memoryview) -> bool:
         """Whether the file has these bytes. Raises CorruptWal where it has others: zeros of a partial segment are what was not received yet."""
@@ -148,13 +166,37 @@ class WalArchive:
         )  # fmt: skip
 
     def _complete(self) -> None:
-        """The segment is full: it has its own name from now on."""
-        if self._path.name.endswith(PARTIAL):
-            os.fsync(self._file)
-            self._path.rename(self._path.with_name(self._path.name.removesuffix(PARTIAL)))
-            sync_folder(self.directory)
-        self.flushed = self.written
-        self.close()
+        """The segment is full: it will have its own name."""
+        file, self._file = self._file, -1
+        if not self._path.name.endswith(PARTIAL):
+            os.close(file)
+            self._take_finished(0)
+            self.flushed = self.written
+            return
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, "tailrace segment")
+        self._finishing.append((self._thread.submit(_finish, file, self._path), self._path, self.written))
+
+    def _take_finished(self, most: int) -> None:
+        """See how far it is flushed, and wait until no more than so many are being finished. Raises FailedWrite for one that failed."""
+        while self._finishing and (len(self._finishing) > most or self._finishing[0][0].done()):
+            finished, path, end = self._finishing[0]
+            try:
+                finished.result()
+            except OSError as error:
+                raise FailedWrite(f'could not fsync file "{path}": {error.strerror}', file=str(path)) from error
+            self._finishing.popleft()
+            self.flushed = end
+
+
+def _finish(file: int, path: Path) -> None:
+    """Have a full segment on disk, with its own name."""
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
+    path.rename(path.with_name(path.name.removesuffix(PARTIAL)))
+    sync_folder(path.parent)
 
 
 def written_upto(directory: Path) -> Lsn | None:
