@@ -61,14 +61,18 @@ MINUTES ?= 10
 fuzz: $(READY) ## generated workloads on all majors for MINUTES=10, every line compared (needs npm)
 	PYTHONPATH=tests $(BIN)/python tests/fuzz.py --minutes $(MINUTES)
 
-bench: $(READY) ## PostgreSQL's walsender and tailrace on the same WAL, streams of tailrace serve, and how long the command takes to start (an hour; needs npm)
+bench: $(READY) ## PostgreSQL's walsender and tailrace on the same WAL, streams of tailrace serve, a server's log received beside pg_receivewal, and how long the command takes to start (an hour; needs npm)
 	$(BIN)/python benchmarks/bench.py
 	$(BIN)/python benchmarks/serve.py
+	$(BIN)/python benchmarks/live.py
+	$(BIN)/python benchmarks/live.py --latency
 	$(BIN)/python benchmarks/start.py
 
-bench-small: $(READY) ## the same in seven minutes
+bench-small: $(READY) ## the same in nine minutes
 	$(BIN)/python benchmarks/bench.py --scale 0.05 --runs 3
 	$(BIN)/python benchmarks/serve.py --rows 200000
+	$(BIN)/python benchmarks/live.py --megabytes 200 --decoded 50 --runs 2 --consumers 1,4
+	$(BIN)/python benchmarks/live.py --latency --seconds 5
 	$(BIN)/python benchmarks/start.py
 
 check: $(READY) ## ruff (rules and format) and mypy

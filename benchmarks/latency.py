@@ -74,15 +74,15 @@ def _line(kind: str, count: int, rate: int, seconds: float) -> None:
         commands = [_slot(server, side, kind, f"s{number}", Path(state) / "slots") for number in range(count)]
         slow = stack.enter_context(server.connect(autocommit=False))
         slow.execute("INSERT INTO t VALUES (-1, 'open all the while')")
-        readers = [Reader(stack.enter_context(_running(command))) for command in commands]
+        readers = [Reader(stack.enter_context(running(command))) for command in commands]
         time.sleep(_STARTS)
         postmaster = psutil.Process(int((server.data_dir / "postmaster.pid").read_text().split()[0]))
         ours = [side.process.pid] if isinstance(side, Served) and side.process is not None else []
         consumers = [psutil.Process(pid) for pid in (*ours, *(reader.process.pid for reader in readers))]
-        before = _cpu(postmaster), sum(map(_cpu, consumers))
-        done = _load(server, rate, seconds)
-        _caught_up(readers, len(done))
-        after = _cpu(postmaster), sum(map(_cpu, consumers))
+        before = cpu_of(postmaster), sum(map(cpu_of, consumers))
+        done = load(server, rate, seconds)
+        caught_up(readers, len(done))
+        after = cpu_of(postmaster), sum(map(cpu_of, consumers))
         late = sorted(1000 * (reader.came[row] - at) for reader in readers for row, at in done.items() if row in reader.came)
         if len(late) != count * len(done):
             raise RuntimeError(f"{count * len(done) - len(late)} rows did not come")
@@ -104,7 +104,7 @@ def _slot(server: Server, side: Server | Served, kind: str, name: str, state: Pa
 
 
 @contextmanager
-def _running(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+def running(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
     process = subprocess.Popen(command, stdout=subprocess.PIPE)
     try:
         yield process
@@ -113,7 +113,7 @@ def _running(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
         process.wait(30)
 
 
-def _load(server: Server, rate: int, seconds: float) -> dict[int, float]:
+def load(server: Server, rate: int, seconds: float) -> dict[int, float]:
     """Rows by id, and when their COMMIT returned."""
     done: dict[int, float] = {}
 
@@ -134,13 +134,13 @@ def _load(server: Server, rate: int, seconds: float) -> dict[int, float]:
     return done
 
 
-def _caught_up(readers: list[Reader], rows: int) -> None:
+def caught_up(readers: list[Reader], rows: int) -> None:
     ends = time.monotonic() + 60
     while time.monotonic() < ends and any(len(reader.came) < rows for reader in readers):
         time.sleep(0.05)
 
 
-def _cpu(process: psutil.Process) -> float:
+def cpu_of(process: psutil.Process) -> float:
     """Of it and its children, those that have ended included."""
     times = [process.cpu_times(), *(child.cpu_times() for child in process.children(recursive=True))]
     return sum(each.user + each.system for each in times) + times[0].children_user + times[0].children_system
