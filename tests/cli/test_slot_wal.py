@@ -56,7 +56,7 @@ def test_lost_for_good(tailrace: Run, tmp_path: Path) -> None:
         slot = shown(tailrace, "mine", *state)
         assert (slot["wal_status"], slot["safe_wal_size"], slot["invalidation_reason"]) == ("reserved", None, None)
         assert tailrace("slot", "set", *state, "max_slot_wal_keep_size=1")[1] == (
-            "name\tsetting\nmax_replication_slots\t10\nmax_slot_wal_keep_size\t1MB\nwal_keep\t0\n"
+            "name\tsetting\nmax_replication_slots\t10\nmax_slot_wal_keep_size\t1MB\nwal_keep\t0\nsynchronous_standby_names\t\n"
         )
         slot = shown(tailrace, "mine", *state)
         assert slot["wal_status"] == "unreserved"
@@ -64,7 +64,7 @@ def test_lost_for_good(tailrace: Run, tmp_path: Path) -> None:
         assert tailrace("slot", "set", *state, "max_slot_wal_keep_size=16MB", "max_replication_slots=2", "--json")[0] == 0
         assert json.loads(tailrace("slot", "set", *state, "--json")[1]) == {
             "system": str(SlotLocation.open(tmp_path / "state").settings.system), "max_replication_slots": 2, "max_slot_wal_keep_size": 16 << 20,
-            "wal_keep": "0",
+            "wal_keep": "0", "synchronous_standby_names": "",
         }  # fmt: skip
         slot = shown(tailrace, "mine", *state)
         assert slot["wal_status"] == "reserved"

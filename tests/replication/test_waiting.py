@@ -10,7 +10,7 @@ import signal
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -19,10 +19,11 @@ from support.cases import open_case
 from support.ways import GrowingArchive, Road
 from tailrace.model import PAGE_SIZE
 from tailrace.pipeline import LocalRunner
-from tailrace.pipeline.following import FollowedLog, NothingNew, Steps
+from tailrace.pipeline.following import POLL, FollowedLog, NothingNew, Steps
 from tailrace.replication.waiting import AsyncWaiter, Waiter, finish, finish_async
 from tailrace.sources.log_growth import LogEnd, Tail
 from tailrace.sources.source import Source
+from tailrace.storage.wakeup import ReceiverSocket
 
 MANY = 200
 LONG = 60.0
@@ -124,6 +125,41 @@ def test_is_woken_by_others_and_by_a_signal_handler(log: GrowingLog) -> None:
     finally:
         signal.signal(signal.SIGUSR1, before)
     assert time.monotonic() < nothing.again_at
+
+
+def test_who_receives_the_log_wakes_who_waits(log: GrowingLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Long before the log would be looked at; also one who has just found something, and knows nothing of the end yet."""
+    monkeypatch.setattr("tailrace.replication.waiting.POLL", LONG)
+    nothing = _patient(log.nothing)
+    with ReceiverSocket(log.archive) as receiver:
+
+        def receive() -> None:
+            log.grow()
+            receiver.wake_readers()
+
+        began = time.monotonic()
+        threading.Timer(0.3, receive).start()
+        assert _waited(nothing)
+        threading.Timer(0.3, receiver.wake_readers).start()
+        assert _waited(NothingNew(began + LONG, path=log.archive, since=time.monotonic()))
+        assert time.monotonic() - began < LONG / 2
+
+
+def test_looks_are_as_far_apart_as_they_cost(log: GrowingLog) -> None:
+    """Whatever comes meanwhile, but for who is woken for another reason."""
+    nothing = _patient(log.nothing)
+    log.grow()
+    now = time.monotonic()
+    Waiter().wait(replace(nothing, not_before=now + 0.3))
+    assert time.monotonic() >= now + 0.3
+    waiter = Waiter()
+    waiter.wake()
+    waiter.wait(replace(nothing, not_before=now + LONG))
+    assert time.monotonic() < now + LONG / 2
+    after = NothingNew.after_look(log.archive, time.monotonic() - 0.01)
+    assert 0.01 < after.not_before - time.monotonic() <= 0.02
+    after = NothingNew.after_look(log.archive, time.monotonic() - 10)
+    assert after.not_before <= time.monotonic() + POLL
 
 
 def test_a_forked_child_waits_for_itself(log: GrowingLog) -> None:

@@ -18,8 +18,8 @@ from support.servers import Server
 from support.slots import TAILRACE
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
-from tailrace.server.syncrep import Standby, SyncStandbyNames, parse_synchronous_standby_names, sync_state
 from tailrace.server.walsender import StreamPositions
+from tailrace.slots.syncrep import Standby, SyncStandbyNames, parse_synchronous_standby_names, sync_state
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,8 @@ def test_what_are_no_names(text: str) -> None:
 
 
 def _standby(pid: int, name: str, flushed: int, state: str = "streaming") -> Standby:
-    return Standby(pid, name, StreamPositions(state, Lsn(100), Lsn(flushed + 1), Lsn(flushed), Lsn(0)))
+    positions = StreamPositions(state, Lsn(100), Lsn(flushed + 1), Lsn(flushed), Lsn(0))
+    return Standby(pid, name, positions.is_heard, positions.reached)
 
 
 def test_who_counts() -> None:

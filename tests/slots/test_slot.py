@@ -100,7 +100,12 @@ def test_the_settings_of_a_location_come_back() -> None:
 def test_settings_in_the_words_of_postgresql_conf(text: str, size: int, shown: str) -> None:
     settings = parse_settings(Settings(5, 3), {"max_slot_wal_keep_size": text})
     assert settings == Settings(5, 3, size)
-    assert format_settings(settings) == {"max_replication_slots": "3", "max_slot_wal_keep_size": shown, "wal_keep": "0"}
+    assert format_settings(settings) == {
+        "max_replication_slots": "3", "max_slot_wal_keep_size": shown, "wal_keep": "0", "synchronous_standby_names": "",
+    }  # fmt: skip
+    named = parse_settings(settings, {"synchronous_standby_names": "ANY 1 (a, b)"})
+    assert format_settings(named)["synchronous_standby_names"] == "ANY 1 (a, b)"
+    assert parse_settings(named, {"synchronous_standby_names": None}) == settings
     assert parse_settings(settings, {"max_replication_slots": "0"}) == Settings(5, 0, size)
 
 
@@ -111,6 +116,7 @@ def test_settings_in_the_words_of_postgresql_conf(text: str, size: int, shown: s
         ("system", "1", 'unrecognized configuration parameter "system"', "42704"),
         ("max_replication_slots", "many", 'invalid value for parameter "max_replication_slots": "many"', "22023"),
         ("max_replication_slots", None, 'invalid value for parameter "max_replication_slots": ""', "22023"),
+        ("synchronous_standby_names", "2 (a", 'invalid value for parameter "synchronous_standby_names": "2 (a"', "22023"),
         ("max_replication_slots", "-1", '-1 is outside the valid range for parameter "max_replication_slots" (0 .. 262143)', "22023"),
         ("max_slot_wal_keep_size", "1 PB", 'invalid value for parameter "max_slot_wal_keep_size": "1 PB"', "22023"),
         ("max_slot_wal_keep_size", "-2", f"-2 is {OUTSIDE}", "22023"), ("max_slot_wal_keep_size", "2048TB", f"2147483648 is {OUTSIDE}", "22023"),

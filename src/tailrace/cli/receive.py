@@ -1,4 +1,4 @@
-"""`tailrace wal receive`: a server's log into a directory, until a signal ends it."""
+"""`tailrace wal receive`: a server's log into a directory, until a signal ends it. What only state locations need is loaded where there are some."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ import time
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tailrace.cli.progress import warn
-from tailrace.client.receiver import Receiver
+from tailrace.client.receiver import Confirmed, Receiver
 from tailrace.client.replication_connection import ReplicationConnection
 from tailrace.client.restore_command import RestoreCommand
 from tailrace.dataclass import dataclass
 from tailrace.model import Lsn
-from tailrace.replication.retention import Retention, retention_of
-from tailrace.replication.slot_location import SlotLocation
 from tailrace.slots.wal_keep import WalKeep
-from tailrace.sources.received_log import ReceivedLog
+from tailrace.storage.location_folder import is_received
+
+if TYPE_CHECKING:
+    from tailrace.replication.retention import Retention
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,22 +33,43 @@ class PhysicalSlot:
 
 
 @dataclass(frozen=True, slots=True)
-class WhatStays:
-    """What stays in the directory: what slots of these state locations need, and this besides. Of nothing of both, all; but in a location's own
-    log what that location says."""
+class Consumers:
+    """What the slots of these state locations need stays in the directory, and `keep` besides. Of nothing of both, all; but in a location's own log
+    what that location says. A server waits for those slots that their locations say; `standbys` is what the one location is to say, if not None."""
 
     states: Sequence[Path] = ()
     keep: WalKeep = WalKeep()
+    standbys: str | None = None
 
     def retention(self, directory: Path) -> Retention | None:
+        if not (self.states or self.keep or is_received(directory)):
+            return None
+        from tailrace.replication.retention import Retention, retention_of  # noqa: PLC0415 - see the module
+        from tailrace.sources.received_log import ReceivedLog  # noqa: PLC0415
+
         if self.states or self.keep:
             return Retention(directory, self.states, self.keep, warn)
         own = ReceivedLog.of(directory)
         return retention_of(own, warn) if own is not None else None
 
+    def confirmed(self, directory: Path) -> Confirmed | None:
+        """None where there are no slots. Raises UsageError for what is no state location."""
+        states = self.states or ([directory.absolute().parent] if is_received(directory) else [])
+        if not states:
+            return None
+        from tailrace.replication.slot_location import SlotLocation  # noqa: PLC0415 - see the module
+        from tailrace.storage.synchronous_slots import SynchronousSlots  # noqa: PLC0415
+
+        for state in self.states:
+            location = SlotLocation.open(state, warn=warn)
+            if self.standbys is not None:
+                location.configure({"synchronous_standby_names": self.standbys})
+        found = [SynchronousSlots(state, warn).confirmed for state in states]
+        return lambda: min((lsn for each in found if (lsn := each()) is not None), default=None)
+
 
 def receive_wal(
-    dsn: str, directory: Path, slot: PhysicalSlot, upto: Lsn | None, kept: WhatStays, restore: RestoreCommand | None, *, retries: bool
+    dsn: str, directory: Path, slot: PhysicalSlot, upto: Lsn | None, consumers: Consumers, restore: RestoreCommand | None, *, retries: bool
 ) -> None:  # fmt: skip
     """Raises as `Receiver.run` does, and UsageError for what is no state location. The log of a location is received as that says, unless this
     does."""
@@ -54,19 +77,22 @@ def receive_wal(
         with ReplicationConnection(dsn) as connection:
             connection.drop_slot(slot.name)
         return
-    for state in kept.states:
-        SlotLocation.open(state, warn=warn)
+    confirmed = consumers.confirmed(directory)
     if slot.creates:
         with ReplicationConnection(dsn) as connection:
             connection.create_slot(slot.name, temporary=False)
     name = slot.name
-    if (own := ReceivedLog.of(directory)) is not None:
-        server, command = own.with_command(warn)
+    if is_received(directory):
+        from tailrace.sources.received_log import ReceivedLog  # noqa: PLC0415 - see the module
+
+        server, command = ReceivedLog(directory).with_command(warn)
         name, restore = name or server.slot, restore or command
     receiver = Receiver(dsn, directory, slot=name, upto=upto, retries=retries, restore=restore, tell=_tell, warn=warn)
+    if confirmed is not None:
+        receiver.confirmed = confirmed
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: receiver.stop())
-    retention = kept.retention(directory)
+    retention = consumers.retention(directory)
     with retention.cleaning(lambda: receiver.is_at_work) if retention is not None else nullcontext():
         end = receiver.run()
     if retention is not None:

@@ -91,14 +91,16 @@ def print_new(name: str, state: Path, asked: Asked, *, confirms: bool) -> None:
 def receive(
     name: str, state: Path, engine: Engine, destination: Destination, *, command: CreateReplicationSlot | None,
     options: dict[str, str | None], parameters: dict[str, str], upto: Lsn | None, fsync_interval: float, tries_again: bool,
+    synchronous_standby_names: str | None,
 ) -> None:  # fmt: skip
-    """Write what the slot gives as it comes. It is created first if there is a `command` for that."""
+    """Write what the slot gives as it comes. It is created first if there is a `command` for that. The location is told which slots a server is to
+    wait for, if that is said."""
     waiter, tell = Waiter(), Progress("rows", shown=False).tell
     outage = Outage(warn, waiter) if tries_again else None
     with (
         _created_or_acquired(name, state, command, engine, tell, outage) as slot,
         _hangups(waiter.wake) as came,
-        _receiving(slot.slot, waiter.wake) as check,
+        _receiving(slot, synchronous_standby_names, waiter.wake) as check,
     ):
         printing = plugin_of(slot, options, parameters)
 
@@ -113,9 +115,11 @@ def receive(
 
 
 @contextmanager
-def _receiving(slot: Slot, on_failure: Callable[[], None]) -> Iterator[Callable[[], None]]:
+def _receiving(slot: Acquired, standbys: str | None, on_failure: Callable[[], None]) -> Iterator[Callable[[], None]]:
     """Within the block the log of a server that is connected to comes in; gives what raises the error that ended that."""
-    log = ReceivedLog.of(slot.source)
+    if standbys is not None:
+        slot.location.configure({"synchronous_standby_names": standbys})
+    log = ReceivedLog.of(slot.slot.source)
     if log is None:
         yield lambda: None
         return

@@ -4,6 +4,9 @@ In: a connection string, and a `WalArchive`'s directory. Out: segments, history 
 whoever reads the directory: a walsender that cannot send holds up its server's checkpointer where a slot is to be given up, so trouble of our own
 closes the connection.
 
+The server is told what is written, what is durable, and what counts as applied: what the consumers have confirmed that it is to wait for at
+`synchronous_commit = remote_apply`, as far as it is durable here; where there are none, what is durable. Hot standby feedback is never sent.
+
 A receiver ends by itself only where going on would be wrong: another cluster, another history, or WAL that the server has removed. Everything else is
 tried again, with longer and longer pauses.
 """
@@ -26,8 +29,8 @@ from tailrace.errors import FailedWrite, MissingHistory, PeerError, TailraceErro
 from tailrace.model import Lsn
 from tailrace.storage.file_lock import FileLock
 from tailrace.storage.segment_files import identity_of, list_segments
+from tailrace.storage.wakeup import ReceiverSocket, force_reply
 from tailrace.storage.whole_file import make_folder
-from tailrace.types.times.calendar import UNIX_TO_POSTGRES_USECS
 from tailrace.wire.stream import PrimaryKeepalive, StandbyStatusUpdate, read_from_walsender, wal_in, write_to_walsender
 
 LOCK = ".receiver"
@@ -35,21 +38,34 @@ _REPORT_EVERY = 10.0
 _STALLED = 60.0
 """Seconds without a word after which the server is asked for one; as long again, and the connection counts as lost."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 30.0
+_LOOK_EVERY, _LOOK_AGAIN = 1.0, 0.05
+"""Seconds after which who waits for the server looks whether to stop; and, while consumers have not confirmed all, whether they have: one in another
+container cannot wake us."""
 _TRIES, _MOMENT = 10, 0.002
+_EPOCH = 946_684_800_000_000
+"""PostgreSQL's clock begins with 2000: so many microseconds after Unix's."""
 _GONE = "58P01"
 _AHEAD = "is ahead of the WAL flush position of this server"
 _REMOVED = "has already been removed"
+
+
+Confirmed = Callable[[], Lsn | None]
+"""Says up to where all consumers have confirmed that count; None where none counts. It never waits."""
 
 
 def _nobody(_: str) -> None:
     pass
 
 
+def _no_consumers() -> None:
+    return None
+
+
 @dataclass(slots=True)
 class Receiver:
     """`begin`: from where an empty directory is filled, else from where the server's log is flushed to. `slot` is the physical slot to use, if any.
     `restore` brings what the server has removed. `upto`: where to end, else when `stop` is called. `tell` hears what happens, a line each, and `warn`
-    what may go wrong."""
+    what may go wrong. `confirmed` says what counts as applied; whoever changes that calls `force_reply` of the directory."""
 
     dsn: str
     directory: Path
@@ -60,11 +76,14 @@ class Receiver:
     tell: Callable[[str], None] = _nobody
     warn: Callable[[str], None] | None = None
     restore: RestoreCommand | None = None
+    confirmed: Confirmed = _no_consumers
     archive: WalArchive | None = None
     _lock: FileLock | None = None
+    _socket: ReceiverSocket | None = None
     _system: int | None = None
     _is_stopping: bool = False
     _reported: float = 0.0
+    _applied: Lsn = Lsn(0)
     _heard: float = field(default_factory=time.monotonic)
     _server_end: Lsn = Lsn(0)
     _asked: bool = False
@@ -76,8 +95,9 @@ class Receiver:
     _has_warned: bool = False
 
     def stop(self) -> None:
-        """From another thread or a signal's handler: the stream ends within a second, with all that was written on disk."""
+        """From another thread or a signal's handler: the stream ends, with all that was written on disk."""
         self._is_stopping = True
+        force_reply(self.directory)
 
     @property
     def is_stopping(self) -> bool:
@@ -97,7 +117,8 @@ class Receiver:
             raise UsageError(f'"{self.directory}" is being received into by another process', sqlstate="55006")
         self._lock = lock
         try:
-            return self._received()
+            with ReceiverSocket(self.directory) as self._socket:
+                return self._received()
         finally:
             lock.write("")
             lock.release()
@@ -232,6 +253,8 @@ class Receiver:
     def _stream(self, connection: ReplicationConnection, archive: WalArchive) -> TimelineEnd | None:
         """What comes is written as it comes, and synced when nothing more is at hand."""
         self._heard, self._asked = time.monotonic(), False
+        assert self._socket is not None
+        connection.listen(self._socket.fileno())
         self._flushed(connection, archive)
         while True:
             data = connection.message()
@@ -262,11 +285,12 @@ class Receiver:
             self._server_end = max(self._server_end, message.end)
             if message.wants_reply:
                 archive.sync()
-                self._report(connection, archive)
+                self._flushed(connection, archive)
 
     def _settle_at_end(self, connection: ReplicationConnection, archive: WalArchive) -> None:
         """Nothing more is at hand: what is written is all there is, or more is just coming, which is synced with it."""
         if archive.flushed < archive.written and archive.written >= self._server_end:
+            self._report(connection, archive)  # who waits for no more than that it is written goes on
             archive.sync()
             self._flushed(connection, archive)
 
@@ -277,7 +301,9 @@ class Receiver:
 
     def _tell_others(self, flushed: Lsn) -> None:
         assert self._lock is not None
+        assert self._socket is not None
         self._lock.write(f"{flushed}\n")
+        self._socket.wake_readers()
 
     def _warn_of_distance(self, archive: WalArchive) -> None:
         """Once, before the server removes what was not received; and again once that was safe in between."""
@@ -290,21 +316,31 @@ class Receiver:
         self._has_warned = bool(text) or (self._has_warned and bool(self._kept.warning(2 * behind, self.slot)))
 
     def _wait(self, connection: ReplicationConnection, archive: WalArchive) -> None:
-        connection.wait(1.0)
+        if connection.wait(_LOOK_EVERY if self._applied >= archive.flushed else _LOOK_AGAIN):
+            assert self._socket is not None
+            self._socket.take_messages()
         now = time.monotonic()
         if now - self._heard > 2 * _STALLED:
             raise PeerError("no word from the server", sqlstate="08006")
         if now - self._heard > _STALLED and not self._asked:
             self._asked = True
             self._report(connection, archive, asks=True)
-        elif now - self._reported > _REPORT_EVERY:
+        elif now - self._reported > _REPORT_EVERY or self._has_more_applied(archive):
             self._report(connection, archive)
 
     def _report(self, connection: ReplicationConnection, archive: WalArchive, *, asks: bool = False) -> None:
-        """Say how far we are. What is on disk counts as applied: consumers confirm to their slots, and the server waits for none of them."""
-        self._reported = time.monotonic()
-        sent_at = time.time_ns() // 1000 - UNIX_TO_POSTGRES_USECS
-        connection.send(write_to_walsender(StandbyStatusUpdate(archive.written, archive.flushed, archive.flushed, sent_at, asks)))
+        """Say how far we are."""
+        self._reported, self._applied = time.monotonic(), self._applicable(archive)
+        sent_at = time.time_ns() // 1000 - _EPOCH
+        connection.send(write_to_walsender(StandbyStatusUpdate(archive.written, archive.flushed, self._applied, sent_at, asks)))
+
+    def _has_more_applied(self, archive: WalArchive) -> bool:
+        return self._applied < archive.flushed and self._applied < self._applicable(archive)
+
+    def _applicable(self, archive: WalArchive) -> Lsn:
+        """What counts as applied: never more than is durable."""
+        confirmed = self.confirmed()
+        return archive.flushed if confirmed is None else min(confirmed, archive.flushed)
 
 
 def received_upto(directory: Path) -> Lsn | None:

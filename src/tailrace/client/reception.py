@@ -15,12 +15,13 @@ from tailrace.client.receiver import Receiver, received_upto
 from tailrace.dataclass import dataclass
 from tailrace.errors import PeerError, UsageError
 from tailrace.model import Lsn
+from tailrace.storage.wakeup import ReaderSocket
 
 _IN_USE = "55006"
 _AGAIN = 0.5
 """Seconds after which who finds another process receiving looks again."""
-_PATIENCE, _POLL = 60.0, 0.005
-"""Seconds in which what is received must come nearer, and from one look to the next."""
+_PATIENCE, _POLL = 60.0, 0.02
+"""Seconds in which what is received must come nearer, and from one look to the next where the receiver does not say that there is more."""
 
 
 @dataclass(slots=True)
@@ -44,13 +45,14 @@ class Reception:
     def wait(self, lsn: Lsn) -> None:
         """Until the log is there up to `lsn`, whoever receives it. Raises what ended it, and PeerError (08006) where nothing more comes."""
         last, since = None, time.monotonic()
-        while (now := received_upto(self.directory) or Lsn(0)) < lsn:
-            self.check()
-            if now != last:
-                last, since = now, time.monotonic()
-            if time.monotonic() - since > _PATIENCE:
-                raise PeerError(f"the server's log did not come up to {lsn}", sqlstate="08006", lsn=lsn)
-            time.sleep(_POLL)
+        with ReaderSocket(self.directory) as socket:
+            while (now := received_upto(self.directory) or Lsn(0)) < lsn:
+                self.check()
+                if now != last:
+                    last, since = now, time.monotonic()
+                if time.monotonic() - since > _PATIENCE:
+                    raise PeerError(f"the server's log did not come up to {lsn}", sqlstate="08006", lsn=lsn)
+                socket.wait(_POLL)
 
 
 @contextmanager

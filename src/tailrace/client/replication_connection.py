@@ -53,7 +53,7 @@ class ReplicationConnection:
             error = refused(dsn, _text(self._raw.error_message), _text(self._raw.user))
             self._raw.finish()
             raise error
-        self._poll = select.poll()
+        self._poll, self._other = select.poll(), -1
         self._poll.register(self._raw.socket, select.POLLIN)
 
     def __enter__(self) -> Self:
@@ -105,17 +105,35 @@ class ReplicationConnection:
     def message(self) -> memoryview | None:
         """What has come and was not taken: libpq's own memory, which stays until the next call. Empty once the stream has ended; None where nothing
         is at hand."""
-        with self._unless_lost():
+        try:
             length, data = self._raw.get_copy_data(1)
+            if length == 0:  # perhaps it has come by now: to look costs less than to wait for it
+                self._raw.consume_input()
+                length, data = self._raw.get_copy_data(1)
+        except self._lost as error:
+            raise self._lost_by(error) from error
         if length > 0:
             return data
         return memoryview(b"") if length < 0 else None
 
-    def wait(self, seconds: float) -> None:
-        """Until something comes, or so much time has gone by."""
-        if self._poll.poll(seconds * 1000):
-            with self._unless_lost():
+    def listen(self, other: int) -> None:
+        """Have `wait` end for what comes at this socket, too."""
+        if other >= 0:
+            self._poll.register(other, select.POLLIN)
+            self._other = other
+
+    def wait(self, seconds: float) -> bool:
+        """Until something comes, or so much time has gone by. Whether something came at the other socket."""
+        is_other = False
+        for number, _ in self._poll.poll(seconds * 1000):
+            if number == self._other:
+                is_other = True
+                continue
+            try:
                 self._raw.consume_input()
+            except self._lost as error:
+                raise self._lost_by(error) from error
+        return is_other
 
     def send(self, data: bytes) -> None:
         """A message to the walsender."""
@@ -129,7 +147,10 @@ class ReplicationConnection:
         try:
             yield
         except self._lost as error:
-            raise PeerError(_text(self._raw.error_message) or str(error), sqlstate="08006") from error
+            raise self._lost_by(error) from error
+
+    def _lost_by(self, error: Exception) -> PeerError:
+        return PeerError(_text(self._raw.error_message) or str(error), sqlstate="08006")
 
     def end_of_stream(self) -> TimelineEnd | None:
         """Behind the last message: which timeline follows, or None where the server ends. Raises for what made the stream end."""

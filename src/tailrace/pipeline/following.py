@@ -33,6 +33,8 @@ from tailrace.window import Weight
 
 POLL = 0.05
 """Seconds between two looks at a log in which nothing is new."""
+PAUSES = 3
+"""Looks that follow one another begin so many times as far apart as one takes: it costs the same whether it finds one transaction or a hundred."""
 _PATIENCE = 3.0
 """How many seconds what looks like damage must stay so. A server that writes, or somebody who copies segments, may be half-way."""
 _TRUSTED = 5.0
@@ -44,18 +46,31 @@ Result = TypeVar("Result")
 @dataclass(frozen=True, slots=True)
 class NothingNew:
     """The log has no more for now. It is to be looked at again at `again_at` (of time.monotonic), or sooner once the `tail` at
-    its `end`, as it was before this look, is another. One that is `in_doubt` has met what looks like damage, or like something
-    that is away, and it is too early to say."""
+    its `end`, as it was before this look, is another; or once whoever receives the log at `path` has more than there was at
+    `since`, when this look began. But never before `not_before`. One that is `in_doubt` has met what looks like damage, or like
+    something that is away, and it is too early to say."""
 
     again_at: float
     end: LogEnd | None = None
     tail: Tail | None = None
     in_doubt: bool = False
+    path: Path | None = None
+    since: float = 0.0
+    not_before: float = 0.0
 
     @classmethod
     def for_a_moment(cls, *, in_doubt: bool = False) -> NothingNew:
         """Nothing tells sooner than another look whether there is more."""
         return cls(time.monotonic() + POLL, in_doubt=in_doubt)
+
+    @classmethod
+    def after_look(cls, path: Path, since: float, end: LogEnd | None = None, tail: Tail | None = None) -> NothingNew:
+        """Of a look that began then. One in which nothing was new has a tail, and is believed for longer."""
+        now = time.monotonic()
+        not_before = min(since + PAUSES * (now - since), now + POLL)
+        return cls(
+            max(not_before, now + (POLL if tail is None else _TRUSTED)), end, tail, path=path, since=since, not_before=not_before
+        )
 
 
 Steps = Generator[NothingNew, None, Result]
@@ -135,6 +150,7 @@ class FollowedLog:
         """The stretches that were not there before. Raises CorruptWal where the log is damaged, and MissingHistory where it is
         away, if it stays so; WalRemoved where it no longer has what is needed."""
         # As it is before anything is read: what comes later makes it another.
+        since = time.monotonic()
         end = LogEnd.of(self.path, self.source.segments, self.lsn, self.last or None)
         tail = end.tail()
         before, self.nothing_new = self.nothing_new, NothingNew.for_a_moment()
@@ -158,8 +174,8 @@ class FollowedLog:
             return
         self._doubt = Doubt()
         seal(segments, self.lsn)
-        if self.lsn == end.lsn and tail is not None:
-            self.nothing_new = NothingNew(time.monotonic() + _TRUSTED, end, tail)
+        found_nothing = self.lsn == end.lsn and tail is not None
+        self.nothing_new = NothingNew.after_look(self.path, since, *((end, tail) if found_nothing else ()))
 
     def _is_not_written(self, segments: Segments, part: Index) -> bool:
         """Whether there are zeros where the log ended, at the end of a page. A record that switches to another segment leaves zeros, too."""

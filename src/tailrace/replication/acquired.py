@@ -19,6 +19,7 @@ from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from dataclasses import field, replace
 from itertools import chain
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -43,6 +44,8 @@ from tailrace.slots.slot import WAL_REMOVED, Slot, invalidated
 from tailrace.slots.statistics import SlotStatistics
 from tailrace.sources.source import Source
 from tailrace.storage.segments import Segments
+from tailrace.storage.synchronous_slots import is_synchronous
+from tailrace.storage.wakeup import force_reply
 from tailrace.transactions.blocks import StreamedByXid
 from tailrace.transactions.fates import NEVER
 from tailrace.wal.index import Index
@@ -270,16 +273,25 @@ class Acquired:
         if self._carried.lsn <= lsn:
             self._at_confirmed = self._carried
         marked = self._mark(MARK_EVERY)
-        if lsn > self.slot.confirmed_flush_lsn or self.slot.fingerprint is None:
+        is_news = lsn > self.slot.confirmed_flush_lsn
+        if is_news or self.slot.fingerprint is None:
             lsn = max(lsn, self.slot.confirmed_flush_lsn)
+            self._segments.sync(lsn)
             fingerprint = self.fingerprint_at(lsn) or self.slot.fingerprint
             self.slot = replace(
                 self.slot, confirmed_flush_lsn=lsn, timeline=timeline_at(self._segments, lsn), fingerprint=fingerprint
             )
             self._fingerprints = {at: each for at, each in self._fingerprints.items() if at >= lsn}
         self.location.save(self.slot)
+        if is_news:
+            force_reply(Path(self.slot.source))
         if marked:
             self.location.prune()
+
+    @property
+    def is_synchronous(self) -> bool:
+        """Whether the server may hold up a COMMIT until this slot confirms it."""
+        return is_synchronous(self.location, self.slot.name)
 
     def give_prepared(self) -> Lsn:
         """From what is confirmed on, transactions come at PREPARE; where that is."""

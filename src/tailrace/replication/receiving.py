@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import field
 
 from tailrace.dataclass import dataclass
 from tailrace.errors import MissingHistory
@@ -24,9 +23,6 @@ from tailrace.replication.writers import Rows, Writer
 from tailrace.slots.consumer_session import ConsumerSession
 from tailrace.storage.segments import UnfinishedCopy
 
-PACE = 0.1
-"""Seconds from one look to the next where something was: a look costs some 15 ms beside what it finds, so smaller bites would
-be waste."""
 _TRY_AGAIN = 1.0
 _LOST = "55000"
 
@@ -94,28 +90,27 @@ class Outage:
 @dataclass(slots=True)
 class _Receiving:
     """While it `is_amid_window`, something was written of a window, and the rest was not: rows that are written would come
-    again. A look `began` when the last wait was over."""
+    again. `confirmed` is how far the log was read when what was written was confirmed last, because a server waits for that."""
 
     acquired: Acquired
     plugin: OutputPlugin
     writer: Writer
     limit: Limit
     is_amid_window: bool = False
-    has_written: bool = False
-    began: float = field(default_factory=time.monotonic)
+    confirmed: Lsn = Lsn(0)
 
     def take_turn(self, waiter: Waiter, until: float) -> None:
         """Write a window; or wait for more, until then at the latest."""
-        polled = self.acquired.poll(self.plugin.demand, self.limit)
+        acquired = self.acquired
+        polled = acquired.poll(self.plugin.demand, self.limit)
         if not isinstance(polled, NothingNew):
             self._write(polled)
-            self.has_written = True
             return
-        if self.has_written and polled.again_at:
-            waiter.sleep(self.began + PACE)
-        else:
-            waiter.wait(polled, max(until, time.monotonic() + POLL))
-        self.has_written, self.began = False, time.monotonic()
+        # With nothing for us in it, too: somebody else's COMMIT may wait for that.
+        if acquired.read_upto > self.confirmed and acquired.is_synchronous:
+            acquired.confirm(self.writer.durable_upto())
+            self.confirmed = acquired.read_upto
+        waiter.wait(polled, max(until, time.monotonic() + POLL))
 
     def _write(self, window: Pipeline) -> None:
         acquired, plugin, writer = self.acquired, self.plugin, self.writer

@@ -27,9 +27,9 @@ from tailrace.replication.marks import MarkFile, Marks, any_mark
 from tailrace.slots.slot import Slot, check_name, copy_of, read_slot, write_slot
 from tailrace.storage.file_lock import FileLock
 from tailrace.storage.state_location import StateLocation
+from tailrace.storage.synchronous_slots import OWNER, SLOT
 from tailrace.storage.whole_file import make_folder, remove_unfinished, sync_folder, write_whole
 
-_SLOT, _OWNER = "slot", "owner"
 _BEING_MADE, _DROPPED = ".made", ".dropped"
 
 
@@ -95,7 +95,7 @@ class SlotLocation(StateLocation):
         lock = self._owned.get(slot.name)
         if lock is None or not lock.is_held:
             raise ValueError(f'replication slot "{slot.name}" can be saved by its owner only')
-        write_whole(self._folder(slot.name) / _SLOT, write_slot(slot))
+        write_whole(self._folder(slot.name) / SLOT, write_slot(slot))
 
     def active_pid(self, name: str) -> int | None:
         """The process that owns the slot, None if nobody does."""
@@ -126,7 +126,7 @@ class SlotLocation(StateLocation):
                 raise _duplicate(new)
             lock = self._take(old)
             try:
-                write_whole(self._folder(old) / _SLOT, write_slot(replace(self._read(old), name=new)))
+                write_whole(self._folder(old) / SLOT, write_slot(replace(self._read(old), name=new)))
                 self._folder(old).rename(self._folder(new))
                 sync_folder(self._folder(new).parent)
             finally:
@@ -167,7 +167,7 @@ class SlotLocation(StateLocation):
 
     def _read(self, name: str) -> Slot:
         self._check_defined(name)
-        file = self._folder(name) / _SLOT
+        file = self._folder(name) / SLOT
         return replace(read_slot(file.read_bytes(), str(file)), name=name)
 
     def _make(self, slot: Slot, mark: Carried | None) -> FileLock:
@@ -179,9 +179,9 @@ class SlotLocation(StateLocation):
             self.save_mark(mark)
         made = folder.with_name(slot.name + _BEING_MADE)
         make_folder(made)
-        lock = self._signed(FileLock.wait(made / _OWNER))
+        lock = self._signed(FileLock.wait(made / OWNER))
         try:
-            write_whole(made / _SLOT, write_slot(slot))
+            write_whole(made / SLOT, write_slot(slot))
             made.rename(folder)
             sync_folder(folder.parent)
         except BaseException:
@@ -198,7 +198,7 @@ class SlotLocation(StateLocation):
             raise UsageError("all replication slots are in use", hint=said_by(major, FREE_A_SLOT), sqlstate="53400")
 
     def _take(self, name: str) -> FileLock:
-        lock = FileLock.take(self._folder(name) / _OWNER)
+        lock = FileLock.take(self._folder(name) / OWNER)
         if lock is None:
             raise UsageError(f'replication slot "{name}" is active for PID {self._owner(name)}', sqlstate="55006")
         return lock
@@ -214,7 +214,7 @@ class SlotLocation(StateLocation):
 
     def _owner(self, name: str) -> int | None:
         """Nobody is disturbed: who wants to own the slot waits for the location's lock first."""
-        file = self._folder(name) / _OWNER
+        file = self._folder(name) / OWNER
         lock = FileLock.take(file)
         if lock is None:
             return int(file.read_text() or 0)

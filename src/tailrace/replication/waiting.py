@@ -2,7 +2,8 @@
 
 In: `NothingNew`, which says where a log ended and what stood there. Out: nothing; who waits goes on once the log has grown, or
 the time to look again has come, or somebody woke it. A log has one watcher, a thread that looks at its ends for everybody: two
-hundred who wait at the same end cost one look at it, a few system calls. It lives as long as somebody waits.
+hundred who wait at the same end cost one look at it, a few system calls. It lives as long as somebody waits. It looks every so
+often, and at once when whoever receives the log says that there is more (`storage.wakeup`).
 
 A server asks its slots from an event loop so: what reads and decodes runs in threads (`asyncio.to_thread(acquired.poll, …)`), in
 which kernels let go of the GIL, and in between each connection awaits its `AsyncWaiter`.
@@ -23,6 +24,7 @@ from queue import Empty, SimpleQueue
 from typing import TypeVar
 
 from tailrace.pipeline.following import POLL, NothingNew, Steps
+from tailrace.storage.wakeup import ReaderSocket
 
 Result = TypeVar("Result")
 
@@ -106,12 +108,14 @@ def _step(steps: Steps[Result]) -> NothingNew | tuple[Result]:
 
 
 class _Watcher:
-    """Looks at the ends of one log, as long as somebody waits there."""
+    """Looks at the ends of one log, as long as somebody waits there. State: who does, and when a receiver had more."""
 
-    def __init__(self) -> None:
+    def __init__(self, path: Path) -> None:
+        self._path = path
         self._lock = threading.Lock()
         self._waiting: dict[object, tuple[NothingNew, Callable[[], None]]] = {}
         self._thread: threading.Thread | None = None
+        self._woken = -math.inf
 
     def add(self, key: object, nothing: NothingNew, wake: Callable[[], None]) -> None:
         with self._lock:
@@ -119,26 +123,39 @@ class _Watcher:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._watch, name="tailrace log watcher", daemon=True)
                 self._thread.start()
+            is_late = nothing.since <= self._woken
+        if is_late:
+            self._look()
 
     def remove(self, key: object) -> None:
         with self._lock:
             self._waiting.pop(key, None)
 
     def _watch(self) -> None:
-        idle = 0
-        while True:
-            time.sleep(POLL)
-            with self._lock:
-                waiting = list(self._waiting.items())
-                idle = 0 if waiting else idle + 1
-                if idle > _IDLE:
-                    self._thread = None
-                    return
-            tails = {end: end.tail() for end in {nothing.end for _, (nothing, _) in waiting} if end is not None}
-            for key, (nothing, wake) in waiting:
-                if nothing.end is not None and tails[nothing.end] != nothing.tail:
-                    self.remove(key)
-                    wake()
+        idle, pause = 0, 0.0
+        with ReaderSocket(self._path) as socket:
+            while True:
+                if socket.wait(pause):
+                    self._woken = time.monotonic()
+                with self._lock:
+                    idle = 0 if self._waiting else idle + 1
+                    if idle > _IDLE:
+                        self._thread = None
+                        return
+                pause = self._look()
+
+    def _look(self) -> float:
+        """Wake who may go on; for how long there is no need to look again."""
+        with self._lock:
+            waiting = list(self._waiting.items())
+        now = time.monotonic()
+        due = [(key, nothing, wake) for key, (nothing, wake) in waiting if nothing.not_before <= now]
+        tails = {end: end.tail() for end in {nothing.end for _, nothing, _ in due} if end is not None}
+        for key, nothing, wake in due:
+            if nothing.since <= self._woken if nothing.end is None else tails[nothing.end] != nothing.tail:
+                self.remove(key)
+                wake()
+        return min([POLL, *(nothing.not_before - now for _, (nothing, _) in waiting if nothing.not_before > now)])
 
 
 _IDLE = 20
@@ -149,10 +166,11 @@ _WATCHERS: dict[Path, _Watcher] = {}
 @contextmanager
 def _watched(nothing: NothingNew, wake: Callable[[], None]) -> Iterator[None]:
     """While the block runs, `wake` is called when the log grows."""
-    if nothing.end is None:
+    path = nothing.path if nothing.end is None else nothing.end.path
+    if path is None:
         yield
         return
-    watcher, key = _WATCHERS.setdefault(nothing.end.path, _Watcher()), object()
+    watcher, key = _WATCHERS.setdefault(path, _Watcher(path)), object()
     watcher.add(key, nothing, wake)
     try:
         yield

@@ -18,8 +18,8 @@ from tailrace.errors import UsageError
 from tailrace.replication.server_activity import ConnectedClient, ServerActivity
 from tailrace.server.clock import now
 from tailrace.server.host_based_access import Address
-from tailrace.server.syncrep import Standby, parse_synchronous_standby_names, sync_state
 from tailrace.server.walsender import StreamPositions
+from tailrace.slots.syncrep import Standby, parse_synchronous_standby_names, sync_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,7 +95,11 @@ class ConnectedClients:
     def activity(self, synchronous_standby_names: str) -> ServerActivity:
         """All of them, as others may know."""
         setting = parse_synchronous_standby_names(synchronous_standby_names)
-        streams = [Standby(each.pid, each.application_name, each.stream) for each in self if each.stream is not None]
+        streams = [
+            Standby(each.pid, each.application_name, each.stream.is_heard, each.stream.reached)
+            for each in self
+            if each.stream is not None
+        ]
         state = sync_state(setting, streams)
         clients = tuple(_told(client, *state.states.get(client.pid, (0, ""))) for client in self if client.user)
         return ServerActivity(clients, synchronous_standby_names, state.confirmed)

@@ -33,12 +33,12 @@ from tailrace.server.lag import LagTracker
 from tailrace.server.link import ClientLink
 from tailrace.server.shared_windows import Frame, InThread, SharedWindows, key_of_window
 from tailrace.window import WindowSize
+from tailrace.wire.frames import frame_payloads
 from tailrace.wire.messages import CommandComplete, CopyBothResponse, CopyData, CopyDone, Terminate
 from tailrace.wire.stream import (
     HEADER,
     PrimaryKeepalive,
     StandbyStatusUpdate,
-    frame_payloads,
     read_from_receiver,
     write_to_receiver,
 )
@@ -52,7 +52,7 @@ FAR_BEHIND = Limit(window=WindowSize(wal_bytes=32 << 20, ends=100_000, kept_byte
 _KNOWN_REPLIES = (b"r", b"h")
 _PIECE = 128 << 10
 _CONFIRM_EVERY = 0.5
-"""Seconds between two times that a slot is written while its client reports on and on."""
+"""Seconds between two times that a slot is written while its client reports on and on, and no server waits for that."""
 _LAST_WORDS = 5.0
 """How long a client is waited for that has not said yet that it has all, when the server ends."""
 
@@ -68,6 +68,16 @@ class StreamPositions:
     applied: Lsn = Lsn(0)
     reply_time: int = 0
     lag: LagTracker = field(default_factory=LagTracker)
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether the client may count as synchronous: it has caught up, and has said that it has flushed something."""
+        return self.state in ("streaming", "stopping") and bool(self.flushed)
+
+    @property
+    def reached(self) -> tuple[int, int, int]:
+        """What it has written, flushed and applied."""
+        return int(self.written), int(self.flushed), int(self.applied)
 
     def advance(self, sent: Lsn) -> None:
         """All that comes before `sent` has been sent."""
@@ -147,7 +157,8 @@ class WalSender:
         self.positions.advance(self.acquired.read_upto)
         self.positions.state = "streaming"
         if max(self.positions.flushed, self.positions.written) < self.positions.sent:
-            self._send_keepalive(wants_reply=False)
+            # A server's COMMIT may wait for the reply, if not for something of this client's.
+            self._send_keepalive(wants_reply=self.acquired.is_synchronous)
             await self.link.flush()
         if not self._is_over:
             await self._waiter.wait(polled, self._confirmed + _CONFIRM_EVERY if self._has_to_confirm else float("inf"))
@@ -281,7 +292,7 @@ class WalSender:
         return self.positions.flushed > self.acquired.slot.confirmed_flush_lsn
 
     async def _confirm_if_due(self) -> None:
-        if time.monotonic() >= self._confirmed + _CONFIRM_EVERY:
+        if time.monotonic() >= self._confirmed + _CONFIRM_EVERY or (self._has_to_confirm and self.acquired.is_synchronous):
             await self._confirm()
 
     async def _confirm(self) -> None:

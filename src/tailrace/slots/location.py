@@ -10,6 +10,7 @@ from typing import Any, get_type_hints
 from tailrace.checksummed_file import FileKind, fact
 from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
+from tailrace.slots.syncrep import parse_synchronous_standby_names
 from tailrace.slots.wal_keep import parse_wal_keep
 from tailrace.window import UNITS, parse_size
 
@@ -25,16 +26,18 @@ LOCATION_FILE = FileKind(
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Of one system's log. The two limits are PostgreSQL's of these names; `max_slot_wal_keep_size` is in bytes, -1 for no limit. `wal_keep` is
-    what is kept of a log that is received, beyond what slots need, as `WalKeep` writes it."""
+    what is kept of a log that is received, beyond what slots need, as `WalKeep` writes it. `synchronous_standby_names` are slots: what their
+    consumers have confirmed is what a server whose log is received counts as applied."""
 
     system: int
     max_replication_slots: int = 10
     max_slot_wal_keep_size: int = -1
     wal_keep: str = "0"
+    synchronous_standby_names: str = ""
 
 
 _FACTS = get_type_hints(Settings)
-_LATER = {"wal_keep": "0"}
+_LATER = {"wal_keep": "0", "synchronous_standby_names": ""}
 """What files of before there was that do not say."""
 
 
@@ -59,6 +62,7 @@ def parse_settings(settings: Settings, pairs: Mapping[str, str | None]) -> Setti
     value of theirs."""
     parsers: dict[str, Callable[[str, str], int | str]] = {
         "max_replication_slots": _parse_count, "max_slot_wal_keep_size": _parse_kept, "wal_keep": lambda _, text: str(parse_wal_keep(text)),
+        "synchronous_standby_names": _parse_names,
     }  # fmt: skip
     parsed: dict[str, Any] = {}
     for name, text in pairs.items():
@@ -79,6 +83,7 @@ def format_settings(settings: Settings) -> dict[str, str]:
         "max_replication_slots": str(settings.max_replication_slots),
         "max_slot_wal_keep_size": kept,
         "wal_keep": settings.wal_keep,
+        "synchronous_standby_names": settings.synchronous_standby_names,
     }
 
 
@@ -89,6 +94,11 @@ def _parse_count(name: str, text: str) -> int:
         raise _invalid(name, text) from None
     _check_range(name, count, 0, _MOST_SLOTS)
     return count
+
+
+def _parse_names(name: str, text: str) -> str:
+    parse_synchronous_standby_names(text)
+    return text
 
 
 def _parse_kept(name: str, text: str) -> int:

@@ -36,6 +36,7 @@ from tailrace.storage.file_lock import FileLock
 from tailrace.storage.location_folder import RECEIVED, SERVER, is_received
 from tailrace.storage.segment_files import arrange, list_segments
 from tailrace.storage.state_location import StateLocation
+from tailrace.storage.synchronous_slots import SynchronousSlots
 from tailrace.storage.whole_file import make_folder, write_whole
 
 SERVER_FILE = FileKind(
@@ -141,11 +142,13 @@ class ReceivedLog:
     def receiving(
         self, tell: Callable[[str], None], on_failure: Callable[[], None] = lambda: None, warn: Callable[[str], None] | None = None
     ) -> AbstractContextManager[Reception]:  # fmt: skip
-        """Within the block the log comes in (`client.reception`): what there is first begins where the server's catalogs can be captured."""
+        """Within the block the log comes in (`client.reception`): what there is first begins where the server's catalogs can be captured. Slots of
+        the location are the server's standbys, as the location says."""
         begin = None if list_segments(self.directory) else last_redo(self.dsn)
         server, restore = self.with_command(warn or tell)
+        confirmed = SynchronousSlots(self.directory.parent, warn or tell).confirmed
         receiver = Receiver(
-            server.dsn, self.directory, begin=begin, slot=server.slot, tell=tell, warn=warn, restore=restore
+            server.dsn, self.directory, begin=begin, slot=server.slot, tell=tell, warn=warn, restore=restore, confirmed=confirmed
         )  # fmt: skip
         return receiving(receiver, on_failure)
 

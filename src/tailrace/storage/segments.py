@@ -7,10 +7,13 @@ few paths.
 
 from __future__ import annotations
 
+import errno
 import gzip
+import os
 import zlib
 from collections.abc import Callable
 from dataclasses import field, replace
+from io import FileIO
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,12 +22,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tailrace.dataclass import dataclass
-from tailrace.errors import CorruptWal, MissingHistory
+from tailrace.errors import CorruptWal, FailedWrite, MissingHistory
 from tailrace.model import PAGE_SIZE, Lsn
 from tailrace.wal.pages import LogIdentity, WalBytes, spacious
 from tailrace.wal.versions import FORMATS
 
 PARTIAL = ".partial"
+_ON_DISK_ALREADY = (errno.ENOENT, errno.EROFS, errno.EINVAL)
+"""It is complete by now, and was synced before it was renamed; or it lies where nobody writes, or nothing can be synced."""
 _CHUNK = 1 << 16
 
 
@@ -125,6 +130,22 @@ class Segments:
             number += 1
         return Lsn(number * self.segment_size)
 
+    def sync(self, upto: Lsn) -> None:
+        """What lies before `upto` outlives a crash when this returns: of a segment that somebody still receives, it may have been read before it was
+        on disk. Raises FailedWrite."""
+        segment = self.by_number.get((upto - 1) // self.segment_size)
+        if segment is None or not segment.partial:
+            return
+        try:
+            file = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.fdatasync(file)
+            finally:
+                os.close(file)
+        except OSError as error:
+            if error.errno not in _ON_DISK_ALREADY:
+                raise FailedWrite(f'could not fsync file "{segment.path}": {error.strerror}', file=segment.path) from error
+
     @property
     def gaps(self) -> list[tuple[int, int]]:
         """(first missing, next present) segment numbers."""
@@ -167,7 +188,8 @@ class Segments:
         """Bytes of `[start, stop)`, as far as files follow one another, with spare room behind (`extra` more if asked)."""
         size = self.segment_size
         wanted = max(0, stop - start)
-        buf = np.empty(spacious(wanted) + extra, np.uint8)
+        # Of a segment that is begun most is not there yet: zeros that nobody looks at cost nothing.
+        buf = (np.zeros if self._is_begun(start, stop) else np.empty)(spacious(wanted) + extra, np.uint8)
         got = 0
         files: list[tuple[int, str]] = []
         while got < wanted:
@@ -185,8 +207,13 @@ class Segments:
                 break
         return WalBytes(buf, start, got // PAGE_SIZE * PAGE_SIZE, tuple(files))
 
+    def _is_begun(self, start: int, stop: int) -> bool:
+        """Whether a segment of this range is a partial one."""
+        numbers = range(start // self.segment_size, -(-stop // self.segment_size))
+        return any((segment := self.by_number.get(number)) is not None and segment.partial for number in numbers)
+
     def _read_into(self, segment: Segment, offset: int, target: NDArray[np.uint8]) -> int:
-        """Fill `target` from `offset` of the segment on; how much there was."""
+        """Fill `target`, which is of zeros if the segment is partial, from `offset` of the segment on; how much there was."""
         try:
             if segment.compression:
                 whole = self._expanded(segment)
@@ -236,15 +263,34 @@ def _read_plain(segment: Segment, offset: int, target: NDArray[np.uint8]) -> int
     settled = segment.settled if segment.settled is not None else offset + len(target)
     done = 0
     with open(segment.path, "rb", buffering=0) as file:
-        file.seek(offset)
         view = memoryview(target[: max(0, settled - offset)])  # type: ignore[arg-type]
-        while done < len(view) and (n := file.readinto(view[done:])):
+        there = _written(file, offset, len(view)) if segment.partial else len(view)
+        file.seek(offset)
+        while done < there and (n := file.readinto(view[done:there])):
             done += n
+        if done == there < len(view):
+            done = len(view)
     if segment.filling and done == max(0, settled - offset):
         rest = segment.filling[offset + done - settled :][: len(target) - done]
         target[done : done + len(rest)] = np.frombuffer(rest, np.uint8)
         done += len(rest)
     return done
+
+
+def _written(file: FileIO, offset: int, length: int) -> int:
+    """How many of these bytes of a file there are before a hole that reaches to its end: the others read as zeros."""
+    number = file.fileno()
+    if not length or os.fstat(number).st_size < offset + length:
+        return length
+    hole = os.lseek(number, offset, os.SEEK_HOLE)
+    if hole < offset + length:
+        try:
+            os.lseek(number, hole, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:
+                return hole - offset
+            raise
+    return length
 
 
 def _is_cut_short(error: BaseException | None) -> bool:

@@ -144,6 +144,10 @@ class StateLocation:
         finally:
             lock.release()
 
+    def lock_if_free(self) -> FileLock | None:
+        """For who cannot wait."""
+        return FileLock.take(self.path / _LOCK)
+
 
 def definitions_in(state: str | Path, system: int, database: int) -> Definitions:
     """The publications that are defined in a location for a database, which is known by its oid, in the order of their LSNs."""

@@ -41,6 +41,14 @@ WindowOption = Annotated[
     str,
     typer.Option("--window", help="How much WAL to plan and decode at once, such as 64MB. Memory follows it.", metavar="SIZE"),
 ]
+SynchronousOption = Annotated[
+    str | None,
+    typer.Option(
+        "--synchronous-standby-names", metavar="NAMES",
+        help="Slots that the server's COMMIT waits for at synchronous_commit = remote_apply, as in postgresql.conf: 'FIRST 1 (a, b)'. The state "
+        "location keeps it.",
+    ),
+]  # fmt: skip
 OnOption = Annotated[
     On,
     typer.Option("--on", help="Where to work: in this process, on Spark, or, by itself, on Spark where a master is configured."),

@@ -61,7 +61,7 @@ def serve(
     with loading():
         from tailrace.cli.serve import AccessFiles, serve_slots
         from tailrace.server.settings import ServerSettings, TlsFiles
-        from tailrace.server.syncrep import parse_synchronous_standby_names
+        from tailrace.slots.syncrep import parse_synchronous_standby_names
 
     parse_synchronous_standby_names(synchronous_standby_names)
 

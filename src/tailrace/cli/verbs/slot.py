@@ -18,6 +18,7 @@ from tailrace.cli.verbs.options import (
     PluginOptions,
     RestoreCommandOption,
     SetOption,
+    SynchronousOption,
     WalCatalogOption,
     WalKeepOption,
     WindowOption,
@@ -139,6 +140,7 @@ def receive(
     option: PluginOptions = None, parameter: SetOption = None,
     endpos: Annotated[str, typer.Option(help="End when all that commits before here has been written.")] = "",
     fsync_interval: Annotated[float, typer.Option("-F", "--fsync-interval", help="Seconds between syncs of the file.")] = 10.0,
+    synchronous_standby_names: SynchronousOption = None,
     no_loop: Annotated[bool, typer.Option("-n", "--no-loop", help="End where the source cannot be read, instead of trying again.")] = False,
     create_from: Annotated[
         str | None, typer.Option("--create-slot", help="Create the slot first, on this source, as slot create does.", metavar="SOURCE")
@@ -167,7 +169,9 @@ def receive(
         from tailrace.cli import slot
         from tailrace.cli.new_slot import captured
     from tailrace.slots.create_command import CreateReplicationSlot
+    from tailrace.slots.syncrep import parse_synchronous_standby_names
 
+    parse_synchronous_standby_names(synchronous_standby_names or "")
     command = None if create_from is None or (if_not_exists and slot.exists(name, state)) else CreateReplicationSlot(
         name=name, source=source_of(create_from), database=database, plugin=plugin, options=options, two_phase=two_phase,
         temporary=temporary, catalog=captured(catalog),
@@ -175,6 +179,7 @@ def receive(
     slot.receive(
         name, state, slot.Engine(size, on), slot.Destination(file, at_end, writer, parse_pairs(writer_option), as_json), command=command,
         options=options, parameters=parameters, upto=upto, fsync_interval=fsync_interval, tries_again=not no_loop,
+        synchronous_standby_names=synchronous_standby_names,
     )  # fmt: skip
 
 
@@ -229,8 +234,8 @@ def set_settings(
     settings: Annotated[
         list[str] | None,
         typer.Argument(
-            help="max_replication_slots, max_slot_wal_keep_size or wal_keep; of a log that is received primary_conninfo, primary_slot_name or "
-            "restore_command; as postgresql.conf has them.",
+            help="max_replication_slots, max_slot_wal_keep_size, wal_keep or synchronous_standby_names; of a log that is received primary_conninfo, "
+            "primary_slot_name or restore_command; as postgresql.conf has them.",
             metavar="NAME=VALUE",
         ),
     ] = None,

@@ -11,7 +11,14 @@ import typer
 from tailrace.cli.arguments import parse_lsn
 from tailrace.cli.choice import On
 from tailrace.cli.loading import loading
-from tailrace.cli.verbs.options import JsonOption, OnOption, RestoreCommandOption, SourceArgument, WalKeepOption
+from tailrace.cli.verbs.options import (
+    JsonOption,
+    OnOption,
+    RestoreCommandOption,
+    SourceArgument,
+    SynchronousOption,
+    WalKeepOption,
+)
 from tailrace.client.restore_command import RestoreCommand
 from tailrace.errors import UsageError
 from tailrace.slots.wal_keep import parse_wal_keep
@@ -91,18 +98,29 @@ def receive(
     keep: WalKeepOption = "",
     state: Annotated[
         list[Path] | None,
-        typer.Option("--state", help="State location whose slots read the directory: what none of them needs is removed."),
+        typer.Option(
+            "--state",
+            help="State location whose slots read the directory: what none of them needs is removed, and a server waits for those that it says.",
+        ),
     ] = None,
+    synchronous_standby_names: SynchronousOption = None,
     restore_command: RestoreCommandOption = "",
 ) -> None:
     """Receive a server's log into a directory, as a standby does. The directory is a SOURCE."""
     if (create or drop) and not slot:
         raise UsageError("no slot specified", hint="Name it: --physical-slot NAME.")
+    if synchronous_standby_names is not None and len(state or ()) != 1:
+        raise UsageError(
+            "no state location specified",
+            hint="--synchronous-standby-names names slots of one: --state DIRECTORY.",
+            sqlstate="42601",
+        )
     upto, kept = parse_lsn(endpos), parse_wal_keep(keep)
     restore = RestoreCommand.parse(restore_command) if restore_command else None
     for each in state or ():
         check_is_location(each)
     with loading():
-        from tailrace.cli.receive import PhysicalSlot, WhatStays, receive_wal
+        from tailrace.cli.receive import Consumers, PhysicalSlot, receive_wal
 
-    receive_wal(server, to, PhysicalSlot(slot, create, drop), upto, WhatStays(state or (), kept), restore, retries=not once)
+    consumers = Consumers(state or (), kept, synchronous_standby_names)
+    receive_wal(server, to, PhysicalSlot(slot, create, drop), upto, consumers, restore, retries=not once)

@@ -1,6 +1,7 @@
-"""Synchronous replication: which clients count, and what enough of them have (`replication/syncrep.c`, `syncrep_gram.y`).
+"""Synchronous replication: which standbys count, and what enough of them have (`replication/syncrep.c`, `syncrep_gram.y`).
 
-In: the setting, and the streams there are. Out: the priority and state of each, and the positions that are confirmed.
+In: the setting, and the standbys there are: clients of a server of ours, or slots whose consumers a server is to wait for. Out: the priority and
+state of each, and the positions that are confirmed.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from collections.abc import Sequence
 
 from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
-from tailrace.server.walsender import StreamPositions
 
 _TOKEN = re.compile(r'\s*(?:"((?:[^"]|"")*)"|([A-Za-z_\x80-\U0010ffff][\w$]*)|(\d+)|(\*|,|\(|\)))')
 _ANY = "*"
@@ -18,11 +18,16 @@ _ANY = "*"
 
 @dataclass(frozen=True, slots=True)
 class SyncStandbyNames:
-    """The setting: `number` clients count, those named first or, if `is_quorum`, any. No names: none does."""
+    """The setting: `number` standbys count, those named first or, if `is_quorum`, any. No names: none does."""
 
     names: tuple[str, ...] = ()
     number: int = 0
     is_quorum: bool = False
+
+    @property
+    def has_substitutes(self) -> bool:
+        """Whether another may take the place of one that is away."""
+        return not self.is_quorum and (len(self.names) > self.number or _ANY in self.names)
 
     def priority(self, application_name: str) -> int:
         """From 1 on, 0: it does not count. Where any will do they are all alike."""
@@ -34,16 +39,12 @@ class SyncStandbyNames:
 
 @dataclass(frozen=True, slots=True)
 class Standby:
-    """A client that streams: who it is, and how far."""
+    """One that may count while it `is_heard`: by what it is known, its name, and what it has written, flushed and applied."""
 
     pid: int
     application_name: str
-    positions: StreamPositions
-
-    @property
-    def is_heard(self) -> bool:
-        """Whether it may count: it has caught up, and has said that it has flushed something."""
-        return self.positions.state in ("streaming", "stopping") and bool(self.positions.flushed)
+    is_heard: bool
+    reached: tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +71,10 @@ def sync_state(setting: SyncStandbyNames, standbys: Sequence[Standby]) -> SyncSt
 def _confirmed(setting: SyncStandbyNames, chosen: Sequence[Standby]) -> tuple[int, int, int]:
     if not setting.number or len(chosen) < setting.number:
         return 0, 0, 0
-    found = []
-    for name in ("written", "flushed", "applied"):
-        positions = sorted((int(getattr(each.positions, name)) for each in chosen), reverse=True)
-        found.append(positions[setting.number - 1])
-    return found[0], found[1], found[2]
+    written, flushed, applied = (
+        sorted(positions, reverse=True)[setting.number - 1] for positions in zip(*(each.reached for each in chosen), strict=True)
+    )
+    return written, flushed, applied
 
 
 def parse_synchronous_standby_names(text: str) -> SyncStandbyNames:
