@@ -198,3 +198,9 @@ def _worked(words: tuple[object, ...], unused: tuple[str, ...]) -> str:
     )
     assert done.stderr.splitlines()[-1] == "[]", words
     return done.stdout
+
+
+def test_who_receives_a_log_loads_no_compiler() -> None:
+    """Receiving one of a gigabyte takes a second; Numba takes half of one."""
+    code = "import sys, tailrace.cli.receive; print(sorted({'numba', 'pyspark'} & sys.modules.keys()))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

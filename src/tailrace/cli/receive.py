@@ -10,7 +10,6 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tailrace.cli.progress import warn
 from tailrace.client.receiver import Confirmed, Receiver
 from tailrace.client.replication_connection import ReplicationConnection
 from tailrace.client.restore_command import RestoreCommand
@@ -48,9 +47,9 @@ class Consumers:
         from tailrace.sources.received_log import ReceivedLog  # noqa: PLC0415
 
         if self.states or self.keep:
-            return Retention(directory, self.states, self.keep, warn)
+            return Retention(directory, self.states, self.keep, _warn)
         own = ReceivedLog.of(directory)
-        return retention_of(own, warn) if own is not None else None
+        return retention_of(own, _warn) if own is not None else None
 
     def confirmed(self, directory: Path) -> Confirmed | None:
         """None where there are no slots. Raises UsageError for what is no state location."""
@@ -61,10 +60,10 @@ class Consumers:
         from tailrace.storage.synchronous_slots import SynchronousSlots  # noqa: PLC0415
 
         for state in self.states:
-            location = SlotLocation.open(state, warn=warn)
+            location = SlotLocation.open(state, warn=_warn)
             if self.standbys is not None:
                 location.configure({"synchronous_standby_names": self.standbys})
-        found = [SynchronousSlots(state, warn).confirmed for state in states]
+        found = [SynchronousSlots(state, _warn).confirmed for state in states]
         return lambda: min((lsn for each in found if (lsn := each()) is not None), default=None)
 
 
@@ -85,9 +84,9 @@ def receive_wal(
     if is_received(directory):
         from tailrace.sources.received_log import ReceivedLog  # noqa: PLC0415 - see the module
 
-        server, command = ReceivedLog(directory).with_command(warn)
+        server, command = ReceivedLog(directory).with_command(_warn)
         name, restore = name or server.slot, restore or command
-    receiver = Receiver(dsn, directory, slot=name, upto=upto, retries=retries, restore=restore, tell=_tell, warn=warn)
+    receiver = Receiver(dsn, directory, slot=name, upto=upto, retries=retries, restore=restore, tell=_tell, warn=_warn)
     if confirmed is not None:
         receiver.confirmed = confirmed
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -98,6 +97,12 @@ def receive_wal(
     if retention is not None:
         retention.clean_up_after()
     _tell(f"received up to {end}")
+
+
+def _warn(text: str) -> None:
+    from tailrace.cli.progress import warn  # noqa: PLC0415 - it loads the compiler
+
+    warn(text)
 
 
 def _tell(text: str) -> None:
