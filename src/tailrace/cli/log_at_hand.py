@@ -14,13 +14,22 @@ from tailrace.sources.dsn import is_dsn
 
 @contextmanager
 def log_at_hand(
-    source: str, state: Path, warn: Callable[[str], None], on_failure: Callable[[], None] = lambda: None
-) -> Iterator[tuple[Path, Reception | None]]:
-    """The directory to be read, and what receives into it, if anything does. `on_failure` is called when that has ended."""
+    source: str, state: Path, warn: Callable[[str], None], *, tell: Callable[[str], None] = lambda _: None,
+    on_failure: Callable[[], None] = lambda: None,
+) -> Iterator[tuple[Path, Reception | None]]:  # fmt: skip
+    """The directory to be read, and what receives into it, if anything does. `tell` hears how that goes, and `warn` what is in its way; that it has
+    ended, too, and then `on_failure` is called."""
     if not is_dsn(source):
         yield Path(source), None
         return
     server = log_of_server(source, state, warn)
-    with receiving_log(server.log, warn, on_failure) as reception:
+    receptions: list[Reception] = []
+
+    def failed() -> None:
+        warn(f"nothing more is received: {receptions[0].failure}" if receptions else "nothing is received")
+        on_failure()
+
+    with receiving_log(server.log, tell, failed, warn) as reception:
+        receptions.append(reception)
         reception.wait(server.flushed)
         yield server.log.directory, reception

@@ -96,13 +96,11 @@ def receive_wal(
         end = receiver.run()
     if retention is not None:
         retention.clean_up_after()
-    _tell(f"received up to {end}")
+    _tell(f"received up to {end}" if end else "nothing was received")
 
 
 def _warn(text: str) -> None:
-    from tailrace.cli.progress import warn  # noqa: PLC0415 - it loads the compiler
-
-    warn(text)
+    _tell(f"warning: {text}")
 
 
 def _tell(text: str) -> None:

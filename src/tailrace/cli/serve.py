@@ -56,7 +56,10 @@ def serve_slots(source: str, settings: ServerSettings, files: AccessFiles, on: O
     def runner(size: int) -> Runner:
         return runner_for(on, size, lambda _: None)
 
-    with log_at_hand(source, settings.state, lambda text: log.say(0, "LOG", text), ends.come) as (path, reception):
+    def say(text: str) -> None:
+        log.say(0, "LOG", text)
+
+    with log_at_hand(source, settings.state, say, tell=say, on_failure=ends.come) as (path, reception):
         instance = Instance(replace(settings, source=path), runner, log)
         SlotLocation.open_or_create(settings.state, instance.system, warn=lambda text: log.say(0, "WARNING", text))
         if only_check:

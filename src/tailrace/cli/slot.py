@@ -123,7 +123,7 @@ def _receiving(slot: Acquired, standbys: str | None, on_failure: Callable[[], No
     if log is None:
         yield lambda: None
         return
-    with receiving_log(log, warn, on_failure) as reception:
+    with receiving_log(log, lambda _: None, on_failure, warn) as reception:
         yield reception.check
 
 

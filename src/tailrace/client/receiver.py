@@ -20,6 +20,7 @@ from dataclasses import field
 from pathlib import Path
 
 from tailrace.client.kept_wal import KeptWal
+from tailrace.client.refusals import is_away
 from tailrace.client.replication_connection import ReplicationConnection, SystemIdentity, TimelineEnd
 from tailrace.client.restore_command import RestoreCommand
 from tailrace.client.restored_wal import RestoredWal
@@ -44,7 +45,7 @@ container cannot wake us."""
 _TRIES, _MOMENT = 10, 0.002
 _EPOCH = 946_684_800_000_000
 """PostgreSQL's clock begins with 2000: so many microseconds after Unix's."""
-_GONE = "58P01"
+_GONE, _NOT_CONNECTED = "58P01", "08001"
 _AHEAD = "is ahead of the WAL flush position of this server"
 _REMOVED = "has already been removed"
 
@@ -139,20 +140,22 @@ class Receiver:
                     self._is_behind_whole = True
                     self.tell("the server does not have the last segment any more that was received, to be compared with")
                     continue
-                if not self.retries or _is_final(error):
+                if not self.retries or _is_final(error) or (self.archive is None and _is_refusal(error)):
                     raise _explained(error) from error
                 if self.archive is not None and self.archive.written > before:
                     pause, failing_since = _FIRST_PAUSE, 0.0
+                hint = f"\nHINT:  {error.hint}" if error.hint and not failing_since else ""
                 failing_since = failing_since or time.time()
                 since = time.strftime("%H:%M:%S", time.localtime(failing_since))
-                self.tell(f"{error.message.splitlines()[0]}; trying again in {pause:.0f} s (no connection since {since})")
+                told = f"{error.message.splitlines()[0]}; trying again in {pause:.0f} s (no connection since {since})"
+                (self.warn or self.tell)(told + hint)
             else:
                 if self._has_enough or self._is_stopping:
                     break
                 if not self.retries:
                     raise PeerError("replication stream was terminated before stop point", sqlstate="08006")
                 pause, failing_since = _FIRST_PAUSE, 0.0
-                self.tell("the server ended the stream; connecting again")
+                (self.warn or self.tell)("the server ended the stream; connecting again")
             self._pause(pause)
             if self._is_stopping:
                 break
@@ -361,6 +364,11 @@ def _is_final(error: TailraceError) -> bool:
         error.sqlstate == _GONE or _REMOVED in error.message or _AHEAD in error.message
         or error.sqlstate in ("42704", "42501", "42601", "55000", "0A000", "08P01")
     )  # fmt: skip
+
+
+def _is_refusal(error: TailraceError) -> bool:
+    """Whether the server lets us not in, as it will the next time: who has been let in before may wait until that is put right."""
+    return error.sqlstate == _NOT_CONNECTED and not is_away(error.message)
 
 
 def _explained(error: TailraceError) -> TailraceError:

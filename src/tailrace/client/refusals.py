@@ -131,9 +131,10 @@ def _over_sql(dsn: str) -> Iterator[Any]:
 
 
 _AWAY = re.compile(
-    "Connection refused|No such file or directory\n.*accepting connections on that socket|timeout expired|could not translate host name|"
-    "Name or service not known|Temporary failure in name resolution|server closed the connection|[Nn]o route to host|[Nn]etwork is unreachable|"
-    "Connection reset|Connection timed out|the database system is|terminating connection|too many clients|remaining connection slots"
+    "Connection refused|accepting connections on that socket|timeout expired|could not translate host name|Name or service not known|"
+    "Temporary failure in name resolution|server closed the connection|[Nn]o route to host|[Nn]etwork is unreachable|Connection reset|"
+    "Connection timed out|hot standby mode|session is (?:not )?read-only|the database system is|terminating connection|too many clients|"
+    "remaining connection slots"
 )
 
 

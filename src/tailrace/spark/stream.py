@@ -202,7 +202,7 @@ class TailraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._acquired is None:
             acquired = self._acquired = self._origin.acquire()
             if (log := ReceivedLog.of(acquired.slot.source)) is not None:
-                self._reception = self._held.enter_context(receiving_log(log, acquired.location.warn))
+                self._reception = self._held.enter_context(receiving_log(log, lambda _: None, warn=acquired.location.warn))
         if self._reception is not None:
             self._reception.check()
         return self._acquired
