@@ -91,6 +91,7 @@ INVALIDATIONS_OF_ALL_RELATIONS = Capability(15)  # rel_sync_cache_relation_cb (p
 BARE_PREPARES = Capability(18)  # ReorderBufferPrepare (reorderbuffer.c) tells a PREPARE of a transaction that has no BEGIN
 SLOTS_MOVED_FROM_ANY_DATABASE = Capability(17)  # CreateDecodingContext (logical.c): fast_forward asks for no database
 REPLICATION_SLOTS_READ = Capability(15)  # READ_REPLICATION_SLOT (repl_gram.y), and options in parentheses
+BACKUPS_IN_ONE_COPY = Capability(15)  # BASE_BACKUP ( … ) (repl_gram.y), whose archives come in one COPY (basebackup_copy.c)
 REPLICATION_SLOTS_ALTERED = Capability(17)  # ALTER_REPLICATION_SLOT and UPLOAD_MANIFEST (repl_gram.y)
 LONG_TIMELINES = Capability(16)  # IdentifySystem (walsender.c) gives its timeline as int8
 WAL_SENDERS_EXPLAINED = Capability(16)  # InitPostgres (postinit.c): permission denied to start WAL sender, and why in DETAIL

@@ -24,6 +24,7 @@ from support.heap_records import (
 from tailrace.catalog.pages.catalog_files import CatalogFiles
 from tailrace.catalog.pages.tids import tid_of
 from tailrace.catalog.redo.replay import BeforeLog, CatalogLog, replay
+from tailrace.catalog.redo.replay_buffers import VERSIONS, doubled, with_room
 from tailrace.catalog.rows.row_versions import Versions
 from tailrace.errors import MissingHistory
 from tailrace.model import PAGE_SIZE
@@ -218,3 +219,15 @@ def test_an_image_that_is_longer_than_a_page_is_refused() -> None:
     """Of an image with a hole that is not compressed the length of the hole is not stored: it is what the image lacks of a page."""
     with pytest.raises(MissingHistory, match="cannot read the catalog record at 0/64"):
         _replayed(record(0, 0xB0, b"", block(image=bytes(2 * PAGE_SIZE), image_info=IMAGE_HAS_HOLE | IMAGE_APPLY)))
+
+
+def test_room_is_doubled_where_it_lacks() -> None:
+    """Pages have many rows: the bytes, of which there is enough, are not doubled with them."""
+    replayed = with_room(Versions.none(), 10, 1 << 26)
+    rows, size = len(replayed.versions.xmin), len(replayed.tuples)
+    replayed.used[VERSIONS] = rows
+    more = doubled(replayed)
+    assert len(more.versions.xmin) >= 2 * rows
+    assert len(more.tuples) < 1.2 * size
+    replayed.used[:] = 0, size, 0
+    assert len(doubled(replayed).tuples) >= 2 * size

@@ -2,122 +2,176 @@
 
 from __future__ import annotations
 
-import random
-import subprocess
+import shutil
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-import psycopg
+import numpy as np
 import pytest
 
 from support.command import Run
-from support.decoding import check_equal, text_of
+from support.decoding import text_of
+from support.live_capture import GRANT, capture_under_ddl
 from support.servers import Server
-from support.slots import TAILRACE
-from support.waiting import until
-from tailrace.catalog.state.state_file import read_state
-from tailrace.client.receiver import received_upto
-from tailrace.errors import PeerError, UsageError
+from support.standbys import caught_up, standby_of
+from tailrace.catalog.data_directory.commit_status import IN_PROGRESS
+from tailrace.client.base_backup import BaseBackup, WantedFiles, complete_commit_status
+from tailrace.client.catalog_files import ServerFiles
+from tailrace.client.receiver import Receiver
+from tailrace.client.reception import receiving
+from tailrace.client.replication_connection import ReplicationConnection
+from tailrace.errors import CorruptFile, PeerError, UsageError
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, open_pipeline
 from tailrace.pipeline.capture_live import capture_live
 from tailrace.sources.source import Source
+from tailrace.storage.directory import DataDirectory
 
 pytestmark = pytest.mark.postgres
 ALL = [18, *(pytest.param(major, marks=pytest.mark.matrix) for major in (14, 15, 16, 17))]
-ROLE = (
-    "CREATE ROLE reader LOGIN REPLICATION",
-    "GRANT EXECUTE ON FUNCTION pg_read_binary_file(text,bigint,bigint,boolean) TO reader",
-)
+READER = "CREATE ROLE reader LOGIN REPLICATION"
+BY_BACKUP = "catalogs are taken from a base backup, since "
 
 
 def _say(text: str) -> None:
     print(text)
 
 
+def _has_backups(said: list[str]) -> int:
+    """How many base backups were taken."""
+    return sum(BY_BACKUP in line or "another base backup" in line for line in said)
+
+
+def _as_reader(server: Server) -> str:
+    return f"{server.dsn()} user=reader"
+
+
 @pytest.mark.parametrize("major", ALL)
-def test_under_ddl(major: int, tmp_path: Path) -> None:
-    """Captured by a plain role while tables come, change and go, and catalogs are rewritten; a transaction is prepared, another open."""
+def test_by_a_role_with_the_grant(major: int, tmp_path: Path) -> None:
     with Server(major, dbname="app") as server:
-        server.say(*ROLE, "CREATE TABLE kept (id int PRIMARY KEY, v text)", "CREATE TYPE mood AS ENUM ('a', 'b')")
-        server.say("SELECT pg_create_logical_replication_slot('theirs', 'test_decoding')")
-        dsn = f"{server.dsn()} user=reader"
-        archive = tmp_path / "wal"
-        words = [TAILRACE, "wal", "receive", dsn, "--to", str(archive)]
-        with started(words) as receiver, server.connect(autocommit=False) as still_open:
-            until(lambda: bool(received_upto(archive)))
-            still_open.execute("CREATE TABLE late (m mood)")
-            still_open.execute("INSERT INTO late VALUES ('a')")
-            server.say("BEGIN; INSERT INTO kept VALUES (-1, 'prepared'); PREPARE TRANSACTION 'g'")
-            server.checkpoint()
-            ends = threading.Event()
-            busy = [threading.Thread(target=_work, args=(server, seed, ends)) for seed in range(2)]
-            busy.append(threading.Thread(target=_rewrite, args=(server, ends)))
-            for each in busy:
-                each.start()
-            state = tmp_path / "app.state"
-            done = subprocess.run(
-                [TAILRACE, "catalog", "capture", dsn, "--database", "app", "-o", str(state), "--wal", str(archive)],
-                capture_output=True, text=True, check=False,
-            )  # fmt: skip
-            assert done.returncode == 0, done.stderr
-            captured = read_state(state.read_bytes(), str(state))
-            still_open.commit()
-            server.say("COMMIT PREPARED 'g'")
-            ends.set()
-            for each in busy:
-                each.join()
-            end = Lsn.parse(server.flush_lsn())
-            until(lambda: (received_upto(archive) or Lsn(0)) >= end)
-            receiver.terminate()
-            assert receiver.wait(30) == 0
-            # from where every transaction is whole: what was open at the redo pointer may have begun before the log that is needed
-            pipeline = open_pipeline(Source.open(archive), "app", catalog=captured)
-            server.say(f"SELECT pg_replication_slot_advance('theirs', '{pipeline.plan.start_lsn}')")
-            rows = server.sql("SELECT * FROM pg_logical_slot_get_changes('theirs', NULL, NULL)")
-        expected = "".join(f"{lsn}\t{xid}\t{data}\n" for lsn, xid, data in rows)
-        check_equal(text_of(pipeline, {}), expected)
-        assert expected.count("INSERT") > 20
+        server.say(READER, GRANT)
+        assert not _has_backups(capture_under_ddl(server, _as_reader(server), tmp_path))
 
 
-@contextmanager
-def started(words: list[str]) -> Iterator[subprocess.Popen[bytes]]:
-    """A command, which ends with the block."""
-    process = subprocess.Popen(words, stderr=subprocess.DEVNULL)
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
+@pytest.mark.parametrize("major", ALL)
+def test_by_a_role_without_it(major: int, tmp_path: Path) -> None:
+    """By a base backup, of which SQL says which files are the catalogs'."""
+    with Server(major, dbname="app") as server:
+        server.say(READER, "VACUUM FULL pg_class", "VACUUM FULL pg_attribute")
+        said = capture_under_ddl(server, _as_reader(server), tmp_path)
+    assert _has_backups(said) == 1
 
 
-def _work(server: Server, seed: int, ends: threading.Event) -> None:
-    dice = random.Random(seed)
-    with server.connect() as connection:
-        number = more = 0
-        while more < 20:
-            number, more = number + 1, more + ends.is_set()
-            table = f"t{seed}_{number}"
-            connection.execute(f"CREATE TABLE {table} (id int PRIMARY KEY, v text, m mood)".encode())
-            connection.execute(
-                f"INSERT INTO {table} SELECT i, 'v', 'b' FROM generate_series(1, {dice.randrange(1, 5)}) i".encode()
-            )
-            connection.execute(f"ALTER TABLE {table} ADD COLUMN extra{number} int DEFAULT {number}".encode())
-            connection.execute(f"UPDATE {table} SET v = 'w' WHERE id = 1".encode())
-            if dice.random() < 0.5:
-                connection.execute(f"DROP TABLE {table}".encode())
+def test_it_is_said_why(tailrace: Run, tmp_path: Path) -> None:
+    """To who captures a state, to who creates a slot, and to who reads a log once."""
+    with Server(18, dbname="app") as server:
+        server.say(READER, "CREATE TABLE t (a int)")
+        dsn = _as_reader(server)
+        captured = tailrace("catalog", "capture", dsn, "--database", "app", "-o", tmp_path / "state", "--max-rate", 1 << 20)
+        created = tailrace("slot", "create", "s", dsn, "--database", "app", "--state", tmp_path / "slots")
+        server.say("INSERT INTO t VALUES (1)")
+        said: list[str] = []
+        source = Source.open(dsn, database="app", tell=said.append)
+        assert "table public.t: INSERT: a[integer]:1" in text_of(open_pipeline(source, "app"), {})
+        assert _has_backups(said) == 1
+        server.say("REVOKE CONNECT ON DATABASE app FROM PUBLIC")
+        with pytest.raises(PeerError, match='permission denied for database "app"') as caught:
+            Source.open(dsn, database="app")
+        assert caught.value.hint == "GRANT CONNECT ON DATABASE app TO reader;"
+    for done in (captured, created):
+        assert done[0] == 0
+        assert done[2].splitlines()[:2] == [
+            f'tailrace: warning: {BY_BACKUP}reader may not execute pg_read_binary_file in database "app"',
+            f"HINT:  There, {GRANT}; the server then reads only the catalogs.",
+        ]
 
 
-def _rewrite(server: Server, ends: threading.Event) -> None:
-    with server.connect() as connection:
-        while not ends.is_set():
-            for statement in (b"VACUUM FULL pg_class", b"CHECKPOINT", b"VACUUM FULL pg_attribute", b"VACUUM pg_type"):
-                try:
-                    connection.execute(statement)
-                except psycopg.errors.DeadlockDetected:
-                    continue
+@pytest.mark.parametrize("major", ALL)
+def test_by_a_role_that_may_not_connect(major: int, tmp_path: Path) -> None:
+    """Where SQL says nothing, one backup says of the next one which files are wanted."""
+    with Server(major, dbname="app") as server:
+        server.say(
+            READER, "REVOKE CONNECT ON DATABASE app FROM PUBLIC", "CREATE TABLE read (a int) WITH (user_catalog_table = true)",
+            "VACUUM FULL pg_class", "VACUUM FULL pg_namespace", "VACUUM FULL pg_database",
+        )  # fmt: skip
+        said = capture_under_ddl(server, _as_reader(server), tmp_path)
+    assert _has_backups(said) == 3
+    assert any(
+        f"{BY_BACKUP}the server lets nobody in to ask it: " in line and 'permission denied for database "app"' in line
+        for line in said
+    )
+
+
+def test_how_often_a_backup_is_taken(tmp_path: Path) -> None:
+    """Once where nothing was rewritten. Else a backup tells of the map, another of pg_class, and a third one has all."""
+    with Server(18, dbname="app") as server:
+        server.say(READER, "REVOKE CONNECT ON DATABASE app FROM PUBLIC", "CREATE TABLE t (a int)")
+        for statement, backups in (("SELECT", 1), ("VACUUM FULL pg_namespace", 2), ("VACUUM FULL", 3)):
+            server.say(statement)
+            said: list[str] = []
+            state, _ = capture_live(_as_reader(server), "app", None, LocalRunner(1), said.append)
+            assert _has_backups(said) == backups
+            assert state.files[(state.database, server.value("SELECT pg_relation_filenode('pg_namespace')"))] == 2615
+
+
+@pytest.mark.parametrize("has_grant", [True, False])
+def test_of_a_standby(has_grant: bool, tmp_path: Path) -> None:
+    with Server(18, dbname="app") as primary:
+        primary.say(READER, *([GRANT] if has_grant else []))
+        with standby_of(primary, tmp_path) as standby:
+            caught_up(standby, primary)
+            said = capture_under_ddl(primary, _as_reader(standby), tmp_path)
+    assert _has_backups(said) == (not has_grant)
+
+
+@pytest.mark.parametrize("has_grant", [True, False])
+def test_of_a_database_in_a_tablespace(has_grant: bool, tmp_path: Path) -> None:
+    with Server(18, dbname="app") as server:
+        place = server.home / "place"
+        place.mkdir()
+        server._give_away()
+        server.sql(f"CREATE TABLESPACE place LOCATION '{place}'", dbname="postgres")
+        server.sql("ALTER DATABASE app SET TABLESPACE place", dbname="postgres")
+        server.say(READER, *([GRANT] if has_grant else []), "VACUUM FULL pg_class")
+        capture_under_ddl(server, _as_reader(server), tmp_path)
+
+
+def test_while_full_page_writes_is_off(tmp_path: Path) -> None:
+    """Pages have images while a base backup is taken, and else none."""
+    with Server(18, {"full_page_writes": "off"}, dbname="app") as server:
+        server.say(READER, GRANT)
+        said = capture_under_ddl(server, _as_reader(server), tmp_path)
+    assert f"{BY_BACKUP}full_page_writes is off" in said
+
+
+def test_a_transaction_that_is_rewriting_a_catalog(tmp_path: Path) -> None:
+    """It has written its file before the state is captured, and tells of it afterwards; what changes there then is logged as a change alone."""
+    with Server(18, dbname="app") as server, server.connect(autocommit=False) as rewriting:
+        server.say("CREATE TABLE t (a int DEFAULT 1, b int DEFAULT 2)")
+        server.checkpoint()
+        with receiving(Receiver(server.dsn(), tmp_path)) as reception:
+            reception.wait(Lsn(1))
+            rewriting.execute("CLUSTER pg_attrdef USING pg_attrdef_oid_index")
+            server.say("CREATE TABLE other (a int)")  # so that it is flushed
+            state, _ = capture_live(server.dsn(), "app", tmp_path, LocalRunner(1), _say)
+            rewriting.commit()
+            server.say("UPDATE pg_attrdef SET adnum = adnum", "INSERT INTO t DEFAULT VALUES")
+            reception.wait(Lsn.parse(server.flush_lsn()))
+        text = text_of(open_pipeline(Source.open(tmp_path), "app", catalog=state), {})
+    assert "table public.t: INSERT: a[integer]:1 b[integer]:2" in text
+
+
+def test_a_catalog_that_is_just_being_rewritten() -> None:
+    """No name leads to its new file yet, of which pages may be older than the log at hand, and are not logged whole when they are changed."""
+    with Server(18, {"full_page_writes": "off"}, dbname="app") as server, server.connect(autocommit=False) as rewriting:
+        server.say("CREATE TABLE t (a int DEFAULT 1)")
+        rewriting.execute("CLUSTER pg_attrdef USING pg_attrdef_oid_index")
+        ends = threading.Timer(0.3, rewriting.commit)
+        with ServerFiles.connected(server.dsn(), "app") as files:
+            ends.start()
+            database, found = files.catalog_files()
+        ends.join()
+        assert (database, server.value("SELECT pg_relation_filenode('pg_attrdef')::bigint")) in found
 
 
 def test_without_a_receiver(tmp_path: Path) -> None:
@@ -134,18 +188,40 @@ def test_a_wal_level_below_logical_is_warned_of(tailrace: Run, tmp_path: Path) -
     assert (done[0], "wal_level is below logical" in done[2]) == (0, True)
 
 
-def test_what_is_missing_of_rights_is_named(tmp_path: Path) -> None:
+def test_what_is_missing_of_rights_is_named() -> None:
+    """Whoever may not have the log gets no state, whatever else he may."""
     with Server(18, dbname="app") as server:
-        server.say("CREATE ROLE reader LOGIN REPLICATION", "CREATE ROLE nobody LOGIN")
-        with pytest.raises(PeerError, match="permission denied for function pg_read_binary_file") as caught:
-            capture_live(f"{server.dsn()} user=reader", "app", None, LocalRunner(1), _say)
-        assert "GRANT EXECUTE ON FUNCTION pg_read_binary_file" in caught.value.hint
-        assert caught.value.sqlstate == "42501"
-        server.say("GRANT EXECUTE ON FUNCTION pg_read_binary_file(text,bigint,bigint,boolean) TO nobody")
-        with pytest.raises(PeerError, match="permission denied to start WAL sender"):
-            capture_live(f"{server.dsn()} user=nobody", "app", None, LocalRunner(1), _say)
+        server.say("CREATE ROLE reader LOGIN", "CREATE ROLE nobody LOGIN", GRANT)
+        for role in ("reader", "nobody"):
+            with pytest.raises(PeerError, match="permission denied to start WAL sender") as caught:
+                capture_live(f"{server.dsn()} user={role}", "app", None, LocalRunner(1), _say)
+            assert "Only roles with the REPLICATION attribute may start a WAL sender process." in str(caught.value)
         with pytest.raises(UsageError, match='database "absent" does not exist'):
             capture_live(server.dsn(), "absent", None, LocalRunner(1), _say)
-        server.say("ALTER SYSTEM SET full_page_writes = off", "SELECT pg_reload_conf()", "SELECT pg_sleep(0.2)", "CHECKPOINT")
-        with pytest.raises(UsageError, match="full_page_writes is off"):
-            capture_live(server.dsn(), "app", None, LocalRunner(1), _say)
+        server.say("ALTER ROLE nobody REPLICATION", "CREATE DATABASE other")
+        rules = server.data_dir / "pg_hba.conf"
+        rules.write_text("host app,other,absent nobody 127.0.0.1/32 reject\n" + rules.read_text())
+        server.say("SELECT pg_reload_conf()", "SELECT pg_sleep(0.2)")
+        state, _ = capture_live(f"{server.dsn()} user=nobody", "other", None, LocalRunner(1), _say)
+        assert state.database_name == "other"
+        with pytest.raises(UsageError, match='database "absent" does not exist') as caught_here:
+            capture_live(f"{server.dsn()} user=nobody", "absent", None, LocalRunner(1), _say)
+        assert caught_here.value.sqlstate == "3D000"
+
+
+def test_transactions_that_began_after_pg_xact_was_copied(tmp_path: Path) -> None:
+    """pg_control comes last, and knows of transactions that stand in no file that came before."""
+    with Server(18, dbname="app") as server, ReplicationConnection(server.dsn()) as connection:
+        BaseBackup.begun(connection).take(tmp_path / "data", WantedFiles(), lambda _: None)
+        server.say(
+            "CREATE TEMP TABLE t (a int); DO $$ BEGIN FOR i IN 1..33000 LOOP "
+            "BEGIN INSERT INTO t VALUES (i); EXCEPTION WHEN division_by_zero THEN NULL; END; END LOOP; END $$",
+            "CHECKPOINT",
+        )
+        shutil.copy(server.data_dir / "global/pg_control", tmp_path / "data/global/pg_control")
+    directory = DataDirectory(tmp_path / "data")
+    last = np.array([directory.control().next_xid - 1])
+    with pytest.raises(CorruptFile, match="could not access status of transaction"):
+        directory.commit_status().of(last)
+    complete_commit_status(directory)
+    assert directory.commit_status().of(last) == [IN_PROGRESS]

@@ -28,12 +28,12 @@ def capture_to(output: Path, source: Path, database: str, on: On) -> None:
     _write(output, state, opened.control)
 
 
-def capture_from_server(output: Path, dsn: str, database: str, wal: Path | None, on: On) -> None:
+def capture_from_server(output: Path, dsn: str, database: str, wal: Path | None, max_rate: int | None, on: On) -> None:
     """The same of a server that is connected to."""
     check_replaceable(output)
     with counted("records") as progress:
         runner = runner_for(on, 0, progress.tell)
-        state, control = capture_live(dsn, database, wal, runner, progress.tell)
+        state, control = capture_live(dsn, database, wal, runner, progress.tell, warn=warn, max_rate=max_rate)
     _write(output, state, control)
 
 

@@ -7,6 +7,7 @@ there.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -17,7 +18,7 @@ from tailrace.cli.choice import On
 from tailrace.cli.engine import runner_for
 from tailrace.cli.progress import Progress, counted, warn
 from tailrace.cli.slot_rows import write_slot
-from tailrace.client.catalog_files import ServerFiles
+from tailrace.client.catalog_files import NotLetIn, ServerFiles
 from tailrace.client.restore_command import RestoreCommand
 from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
@@ -109,8 +110,8 @@ def _new_slot_of_server(
             hint="--catalog and --at are for logs in files: receive the log (tailrace wal receive), and create the slot on that directory.",
             sqlstate="0A000",
         )
-    with ServerFiles.connected(dsn, command.database) as files:
-        files.control()
+    with suppress(NotLetIn), ServerFiles.connected(dsn, command.database):
+        pass  # what is wrong with it is said before anything is made
     if has_password(dsn):
         warn(
             "the password in the connection string is used now, and not kept\n"

@@ -9,6 +9,7 @@ A role needs LOGIN, and in the database EXECUTE on pg_read_binary_file(text, big
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,8 @@ from typing import Any
 
 from tailrace.catalog.data_directory.control_file import ControlFile, read_control
 from tailrace.catalog.data_directory.multixacts import Multixacts
+from tailrace.catalog.pages.catalog_files import FileKey
+from tailrace.client.refusals import remedy_of
 from tailrace.dataclass import dataclass
 from tailrace.errors import PeerError, TailraceError, UsageError
 from tailrace.model import Lsn
@@ -25,8 +28,20 @@ _PIECE = 1 << 20
 _CONTROL, _CONTROL_BYTES = "global/pg_control", 8192
 _XIDS_PER_FILE = 1 << 20
 _MULTIXACTS_PER_FILE, _MEMBERS_PER_FILE = 1 << 16, 52352
-_GRANT = "GRANT EXECUTE ON FUNCTION pg_read_binary_file(text,bigint,bigint,boolean) TO {role};"
-_FORBIDDEN, _NO_DATABASE = "42501", "3D000"
+_READING = "pg_read_binary_file(text,bigint,bigint,boolean)"
+_NO_DATABASE = "3D000"
+_CATALOGS = (
+    "pg_class WHERE oid = ANY(%s) OR relkind = 'r' AND "
+    "reloptions && ARRAY['user_catalog_table=true', 'user_catalog_table=on', 'user_catalog_table=1', 'user_catalog_table=yes']"
+)
+"""The catalogs that are tracked, and user catalog tables."""
+_MOMENT = 0.01
+_SHUT_OUT = ("no pg_hba.conf entry", "pg_hba.conf rejects connection", "permission denied for database")
+"""What a server says to whom it does not let into a database; libpq tells no SQLSTATE of a connection that was refused."""
+
+
+class NotLetIn(PeerError):
+    """The server does not let this role into the database. Its log is another matter."""
 
 
 @dataclass(slots=True)
@@ -70,18 +85,49 @@ class ServerFiles:
         return self.connection.execute(query, parameters, binary=True).fetchall()
 
     def control(self) -> ControlFile:
-        """The server's pg_control, as it is. Raises UsageError where full_page_writes is off: then torn pages would count."""
-        control = read_control(self.piece(_CONTROL, 0, _CONTROL_BYTES) or b"", _CONTROL)
-        if not control.full_page_writes:
-            raise UsageError(
-                "catalogs cannot be read over a connection while full_page_writes is off",
-                hint="Capture the state from the data directory, or from a base backup.", sqlstate="55000",
-            )  # fmt: skip
-        return control
+        """The server's pg_control, as it is."""
+        return read_control(self.piece(_CONTROL, 0, _CONTROL_BYTES) or b"", _CONTROL)
+
+    def obstacle(self, database: str) -> str:
+        """Why the catalogs' files cannot be read here, in words that follow "since", and a hint; empty where nothing is in the way. While
+        full_page_writes is off, pages would count that are torn."""
+        ((role, may),) = self.rows("SELECT quote_ident(current_user), has_function_privilege(%s::text, 'EXECUTE')", _READING)
+        if not may:
+            return (
+                f'{role} may not execute pg_read_binary_file in database "{database}"\n'
+                f"HINT:  There, GRANT EXECUTE ON FUNCTION {_READING} TO {role}; the server then reads only the catalogs."
+            )
+        return "" if self.writes_full_pages() and self.control().full_page_writes else "full_page_writes is off"
+
+    def writes_full_pages(self) -> bool:
+        ((is_on,),) = self.rows("SELECT current_setting('full_page_writes')::bool")
+        return bool(is_on)
+
+    def catalog_files(self) -> tuple[int, frozenset[FileKey]]:
+        """The oid of this database, and the files of its catalogs, as the server says now."""
+        if not self.writes_full_pages():
+            self._wait_for_rewriting()
+        ((database,),) = self.rows("SELECT oid::bigint FROM pg_database WHERE datname = current_database()")
+        found = self.rows(f"SELECT pg_relation_filenode(oid)::bigint, relisshared FROM {_CATALOGS}", list(TRACKED_CATALOGS))
+        return database, frozenset((0 if is_shared else database, number) for number, is_shared in found if number)
+
+    def _wait_for_rewriting(self) -> None:
+        """Until whoever rewrites a catalog now (VACUUM FULL, CLUSTER) has come to his end. No name leads to the new file before that; and where no
+        page is logged whole when it is changed, those that were written before the log at hand have to be there."""
+        holding = (
+            "SELECT virtualtransaction, relation FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND granted AND database IN "
+            f"(0, (SELECT oid FROM pg_database WHERE datname = current_database())) AND relation IN (SELECT oid FROM {_CATALOGS})"
+        )
+        rewriting = set(self.rows(holding, list(TRACKED_CATALOGS)))
+        while rewriting := rewriting & set(self.rows(holding, list(TRACKED_CATALOGS))):
+            time.sleep(_MOMENT)
 
     def flushed(self) -> Lsn:
-        """How far the server's log is flushed; of a standby, how far it has received it."""
-        query = "SELECT (CASE WHEN pg_is_in_recovery() THEN pg_last_wal_receive_lsn() ELSE pg_current_wal_flush_lsn() END)::text"
+        """How far the server's log is flushed; of a standby, how far it has received it, or restored it from its archive."""
+        query = (
+            "SELECT (CASE WHEN pg_is_in_recovery() THEN GREATEST(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn()) "
+            "ELSE pg_current_wal_flush_lsn() END)::text"
+        )
         return Lsn.parse(self.rows(query)[0][0])
 
 
@@ -115,11 +161,8 @@ def _place_of(files: ServerFiles, database: str) -> str:
 def _catalog_paths(files: ServerFiles) -> list[str]:
     """The files of the catalogs that are tracked, and of user catalog tables, as the server says now. Where one is moved meanwhile, the log has
     all that is in the new one."""
-    query = (
-        "SELECT pg_relation_filepath(oid) FROM pg_class WHERE oid = ANY(%s) OR relkind = 'r' AND "
-        "reloptions && ARRAY['user_catalog_table=true', 'user_catalog_table=on', 'user_catalog_table=1', 'user_catalog_table=yes']"
-    )
-    return [path for (path,) in files.rows(query, list(TRACKED_CATALOGS)) if path is not None]
+    found = files.rows(f"SELECT pg_relation_filepath(oid) FROM {_CATALOGS}", list(TRACKED_CATALOGS))
+    return [path for (path,) in found if path is not None]
 
 
 def _status_paths(files: ServerFiles) -> list[str]:
@@ -168,11 +211,11 @@ def _put(path: Path, content: bytes) -> None:
 
 
 def _as_ours(error: Any, database: str) -> TailraceError:
-    """With the right that is missing, where one is."""
     message = error.diag.message_primary or str(error).strip()
-    hint = error.diag.message_hint or ""
     if f'database "{database}" does not exist' in message:
         return UsageError(f'database "{database}" does not exist', sqlstate=_NO_DATABASE)
-    if error.sqlstate == _FORBIDDEN and "pg_read_binary_file" in message:
-        hint = f'In database "{database}": {_GRANT.format(role="…")} Or capture the state from a base backup (pg_basebackup).'
-    return PeerError(message, detail=error.diag.message_detail or "", hint=hint, sqlstate=error.sqlstate or "08006")
+    detail, hint = error.diag.message_detail or "", error.diag.message_hint or ""
+    if any(each in message for each in _SHUT_OUT):
+        user = error.pgconn.user.decode() if error.pgconn else ""
+        return NotLetIn(message, detail=detail, hint=hint or remedy_of(message, user, database), sqlstate="28000")
+    return PeerError(message, detail=detail, hint=hint, sqlstate=error.sqlstate or "08006")

@@ -92,6 +92,31 @@ class ReplicationConnection:
     def drop_slot(self, name: str) -> None:
         self._checked(self._raw.exec_(f'DROP_REPLICATION_SLOT "{name}"'.encode()))
 
+    # -- a command of several answers, COPY among them -------------------------------------------------------------------------
+
+    def begin(self, command: str) -> None:
+        """Send it; `next_rows` and `copied` have what it answers."""
+        with self._unless_lost():
+            self._raw.send_query(command.encode())
+
+    def next_rows(self) -> Sequence[Sequence[str]] | None:
+        """The rows that come next, none where the command is at its end; None where a COPY begins."""
+        with self._unless_lost():
+            while self._raw.is_busy():
+                self.wait(1.0)
+            result = self._raw.get_result()
+        if result is None:
+            return []
+        return None if result.status == self._pq.ExecStatus.COPY_OUT else _rows_of(self._checked(result))
+
+    def copied(self) -> Iterator[memoryview]:
+        """What the COPY brings, as it comes: libpq's own memory, which stays until the next is asked for."""
+        while (data := self.message()) is None or len(data):
+            if data is None:
+                self.wait(1.0)
+            else:
+                yield data
+
     # -- the stream ------------------------------------------------------------------------------------------------------------
 
     def start(self, at: Lsn, timeline: int, slot: str = "") -> TimelineEnd | None:
@@ -173,8 +198,7 @@ class ReplicationConnection:
         return end
 
     def _rows(self, command: str) -> Sequence[Sequence[str]]:
-        result = self._checked(self._raw.exec_(command.encode()))
-        return [[_text(result.get_value(row, at) or b"") for at in range(result.nfields)] for row in range(result.ntuples)]
+        return _rows_of(self._checked(self._raw.exec_(command.encode())))
 
     def _checked(self, result: Any) -> Any:
         states = self._pq.ExecStatus
@@ -199,6 +223,10 @@ def server_major(dsn: str) -> int:
     """The server's major version. Raises PeerError."""
     with ReplicationConnection(dsn) as connection:
         return int(connection.show("server_version_num")) // 10000
+
+
+def _rows_of(result: Any) -> Sequence[Sequence[str]]:
+    return [[_text(result.get_value(row, at) or b"") for at in range(result.nfields)] for row in range(result.ntuples)]
 
 
 def _text(raw: bytes | memoryview) -> str:

@@ -16,9 +16,11 @@ from tailrace.sources.source import Source
 from tailrace.transactions.unfinished import subxids_of_prepared, unfinished
 
 
-def capture(source: Source, runner: Runner, database: str, upto: Lsn | None = None) -> CatalogState:
+def capture(
+    source: Source, runner: Runner, database: str, upto: Lsn | None = None, since: Lsn | None = None
+) -> CatalogState:  # fmt: skip
     """The catalog state at the end of the source's WAL (of a stopped directory: at its checkpoint), complete, to decode from
-    later. Of WAL that grows meanwhile only what begins before `upto` is read."""
+    later. Of WAL that grows meanwhile only what begins before `upto` is read, and nothing from before `since`."""
     directory = source.directory
     if directory is None:
         raise UsageError("a catalog state is captured from a data directory", hint=f'"{source.segments.directory}" is only WAL.')
@@ -27,7 +29,7 @@ def capture(source: Source, runner: Runner, database: str, upto: Lsn | None = No
     is_quiet = control.shut_down and not prepared
     # A directory that was stopped knows nothing after its checkpoint, whatever WAL lies beside it. In another, what is open may
     # have begun before; prepared transactions are open in either.
-    start = control.redo if is_quiet else None
+    start = control.redo if is_quiet else since
     stop = Lsn(control.redo + 1) if control.shut_down else upto
     indexes = scan_log(source.segments, runner, start, stop=stop)
     check_reaches(indexes, source.control)

@@ -6,34 +6,81 @@ any data directory.
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from tailrace.catalog.data_directory.control_file import ControlFile
 from tailrace.catalog.state.catalog_state import CatalogState
-from tailrace.errors import InsufficientLogging
+from tailrace.errors import InsufficientLogging, PeerError
 from tailrace.pipeline.capture import capture
 from tailrace.pipeline.runner import Runner
 from tailrace.sources.received_log import ReceivedLog, held
-from tailrace.sources.source import Source
 from tailrace.wal.xlog import LOGICAL, WAL_LEVELS
+
+_MOST_BACKUPS = 8
 
 
 def capture_live(
-    dsn: str, database: str, wal: Path | None, runner: Runner, tell: Callable[[str], None]
+    dsn: str,
+    database: str,
+    wal: Path | None,
+    runner: Runner,
+    tell: Callable[[str], None],
+    *,
+    warn: Callable[[str], None] | None = None,
+    max_rate: int | None = None,
 ) -> tuple[CatalogState, ControlFile]:
-    """The state, and what the server's pg_control said before. `wal` is the directory into which the server's log is received, by this process if by
-    no other; without it the log is received aside. Raises as `server_directory` does."""
-    from tailrace.sources.server_directory import server_directory  # noqa: PLC0415 - only those who connect need it
+    """The state, and what the server's pg_control said. `wal` is the directory into which the server's log is received, by this process if by
+    no other; without it the log is received aside. That it takes a base backup, and why, hears `warn`, else `tell`; it comes with `max_rate` kB/s at
+    most. Raises as `server_directory` does, but for NotLetIn."""
+    from tailrace.client.catalog_files import NotLetIn  # noqa: PLC0415 - only those who connect need it
+    from tailrace.sources.server_directory import announce_backup, backup_directory, server_directory  # noqa: PLC0415
 
     with tempfile.TemporaryDirectory(prefix="tailrace-capture-") as home:
         archive = Path(home) / "wal" if wal is None else wal
-        with server_directory(dsn, database, Path(home) / "data", archive, tell) as taken:
-            return capture(Source.open(taken.path), runner, database, taken.upto), taken.control
+        try:
+            with server_directory(dsn, database, Path(home) / "data", archive, tell, warn, max_rate) as taken:
+                return capture(taken.source(), runner, database, taken.upto, taken.since), taken.control
+        except NotLetIn as error:
+            announce_backup(dsn, f"the server lets nobody in to ask it: {error}", warn or tell)
+        backup = partial(backup_directory, dsn, wal=archive, tell=tell, max_rate=max_rate)
+        return _of_backups(backup, database, Path(home), runner, tell)
 
 
-def captured_by_server(path: Path, database: str, runner: Runner, *, to_decode: bool = False) -> CatalogState | None:
+def _of_backups(
+    backup: Callable[..., Any], database: str, home: Path, runner: Runner, tell: Callable[[str], None]
+) -> tuple[CatalogState, ControlFile]:  # fmt: skip
+    """Where nobody says in which files the catalogs are. One backup is enough if nothing has rewritten them; else each tells which files of the next
+    one are wanted: the relation map names pg_class, and that the others."""
+    from tailrace.client.base_backup import DroppedFiles, FilesNotKept, WantedFiles  # noqa: PLC0415 - as above
+
+    wanted = WantedFiles()
+    first: DroppedFiles | None = None
+    with ExitStack() as receptions:  # there is no gap in the log from the first backup on
+        for number in range(_MOST_BACKUPS):
+            path = home / f"backup{number}"
+            taken = receptions.enter_context(backup(path=path, wanted=lambda wanted=wanted: wanted))
+            first = first or taken.dropped
+            try:
+                return capture(taken.source(first), runner, database, taken.upto, taken.since), taken.control
+            except FilesNotKept as lacking:
+                wanted = replace(wanted, named=wanted.named | lacking.files)
+                tell(
+                    f"{len(lacking.files)} catalogs have been rewritten (VACUUM FULL): another base backup is taken for their files"
+                )
+            shutil.rmtree(path)
+    raise PeerError("catalogs are rewritten again and again", hint="Let nobody VACUUM FULL them meanwhile.")
+
+
+def captured_by_server(
+    path: Path, database: str, runner: Runner, warn: Callable[[str], None] | None = None, *, to_decode: bool = False
+) -> CatalogState | None:  # fmt: skip
     """The state as of now, where the log at `path` is received from a server; None where it is a log of files, which must tell by themselves.
     Raises InsufficientLogging where what is written from now on is `to_decode`, and cannot be."""
     log = ReceivedLog.of(path)
@@ -41,7 +88,7 @@ def captured_by_server(path: Path, database: str, runner: Runner, *, to_decode: 
         return None
     with held(path):
         log.reach_back()
-        state, control = capture_live(log.dsn, database, log.directory, runner, lambda _: None)
+        state, control = capture_live(log.dsn, database, log.directory, runner, lambda _: None, warn=warn)
     if to_decode and control.wal_level < LOGICAL:
         raise InsufficientLogging(
             "logical decoding requires wal_level >= logical",

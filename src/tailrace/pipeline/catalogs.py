@@ -177,9 +177,9 @@ def _advanced(
     new = {key: oid for key, oid in files.items() if key not in start.files}
     every = catalog_log([*log.scanned, *here])
     records = every.after(start.lsn)
-    users = user_files(new)
-    if start.complete and users:  # what was made by transactions that were open there
-        records = records.behind(about(every.before(start.lsn), [key for key, oid in new.items() if oid in users], start.major))
+    if start.complete and new:
+        # What transactions wrote that were open there: a user catalog table, or a catalog's new file (VACUUM FULL).
+        records = records.behind(about(every.before(start.lsn), new, start.major))
     records = records.behind(about(catalog_log(late), new, start.major)) if late else records
     pages = directory.pages(files, start.default_tablespace) if directory else CatalogPages({})
     grown = advance(replace(start, files=files), records, pages, log.clock, log.end, tablespaces)

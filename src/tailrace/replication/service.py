@@ -88,7 +88,8 @@ def _created(
     command: CreateReplicationSlot, location: SlotLocation | None, runner: Runner, warn: Callable[[str], None], window: WindowSize | None
 ) -> Steps[NewSlot]:  # fmt: skip
     if command.catalog is None and command.moment is None:
-        command = replace(command, catalog=captured_by_server(Path(command.source), command.database, runner, to_decode=True))
+        catalog = captured_by_server(Path(command.source), command.database, runner, warn, to_decode=True)
+        command = replace(command, catalog=catalog)
     source = Source.open(command.source, command.catalog.needs_wal_from if command.catalog else None)
     major = source.segments.major
     if location is not None:

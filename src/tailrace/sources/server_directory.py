@@ -1,7 +1,8 @@
 """What a server has of its log and catalogs, as a data directory: WAL that is received, and beside it the catalogs' files of one database.
 
 In: a connection string, a database, and the directory into which the server's log is received. Out: `ServerDirectory`. No file of a user's table is
-there; decoding needs none.
+there; decoding needs none. The files are read over SQL, which takes a grant; or where that is missing they come out of a base backup, for which the
+server reads and sends all of its files.
 """
 
 from __future__ import annotations
@@ -11,40 +12,119 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tailrace.catalog.data_directory.control_file import ControlFile
+from tailrace.client.base_backup import BackupDirectory, BaseBackup, DroppedFiles, WantedFiles
 from tailrace.client.catalog_files import ServerFiles, copy_catalog_files
 from tailrace.client.receiver import Receiver
-from tailrace.client.reception import receiving
+from tailrace.client.reception import Reception, receiving
+from tailrace.client.replication_connection import ReplicationConnection
 from tailrace.dataclass import dataclass
 from tailrace.errors import MissingHistory
 from tailrace.model import Lsn
+from tailrace.sources.source import Source
+from tailrace.storage.directory import DataDirectory
 from tailrace.storage.segment_files import arrange, list_segments
+
+_TOLD_EVERY = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
 class ServerDirectory:
-    """A data directory at `path`, all of whose pages are known with the log up to `upto`; and the server's pg_control as it was before."""
+    """A data directory at `path`, all of whose pages are known with the log up to `upto`, from `since` on if that is said; and the server's
+    pg_control, as it was before, or of a base backup at its end. `dropped` are files that the server had and that are not here."""
 
     path: Path
     control: ControlFile
     upto: Lsn
+    since: Lsn | None = None
+    dropped: DroppedFiles | None = None
+
+    def source(self, known: DroppedFiles | None = None) -> Source:
+        """Which raises FilesNotKept for files that were dropped, if it was not `known` which are wanted. Of files that were not among those that are
+        given the log has all."""
+        source = Source.open(self.path)
+        if self.dropped is not None:
+            dropped = self.dropped if known is None or self.since is not None else self.dropped.among(known)
+            source.directory = BackupDirectory(self.path, dropped)
+        return source
 
 
 @contextmanager
-def server_directory(dsn: str, database: str, path: Path, wal: Path, tell: Callable[[str], None]) -> Iterator[ServerDirectory]:
-    """Make one at `path`, with `wal` as its pg_wal. The log is received there until the block ends: by this process, if by no other.
+def server_directory(
+    dsn: str, database: str, path: Path, wal: Path, tell: Callable[[str], None], warn: Callable[[str], None] | None = None,
+    max_rate: int | None = None,
+) -> Iterator[ServerDirectory]:  # fmt: skip
+    """Make one at `path`, with `wal` as its pg_wal. The log is received there until the block ends: by this process, if by no other. That a base
+    backup has to be taken, and why, hears `warn`, else `tell`; it comes with `max_rate` kB/s at most.
 
     Raises:
-        PeerError: what the server said, with what is missing of rights.
+        NotLetIn: the server does not say in which files the catalogs are.
+        PeerError: what the server said.
         MissingHistory: `wal` does not reach back to the server's last checkpoint.
     """
     with ServerFiles.connected(dsn, database) as files:
-        control = files.control()
-        with receiving(Receiver(dsn, wal, begin=control.redo, retries=False, tell=tell)) as reception:
-            reception.wait(control.redo)
-            _check_reaches_back(wal, control.redo)
-            upto = copy_catalog_files(files, database, path, wal)
+        obstacle = files.obstacle(database)
+        if not obstacle:
+            control = files.control()
+            with _received(dsn, wal, control.redo, tell) as reception:
+                upto = copy_catalog_files(files, database, path, wal)
+                reception.wait(upto)
+                yield ServerDirectory(path, control, upto)
+            return
+    announce_backup(dsn, obstacle, warn or tell)
+
+    def named() -> WantedFiles:
+        """As the server says after the backup has begun: of files that are made later the log has all."""
+        with ServerFiles.connected(dsn, database) as files:
+            return WantedFiles(*files.catalog_files())
+
+    with backup_directory(dsn, path, wal, named, tell, max_rate) as taken:
+        yield ServerDirectory(path, taken.control, taken.upto, taken.since)
+
+
+def announce_backup(dsn: str, why: str, warn: Callable[[str], None]) -> None:
+    """Say that one is taken. Raises PeerError for who may not."""
+    with ReplicationConnection(dsn):
+        warn(f"catalogs are taken from a base backup, since {why}")
+
+
+@contextmanager
+def backup_directory(
+    dsn: str, path: Path, wal: Path, wanted: Callable[[], WantedFiles], tell: Callable[[str], None], max_rate: int | None
+) -> Iterator[ServerDirectory]:  # fmt: skip
+    """The same of a base backup. `wanted` is asked once it has begun. Where pages have images only while a backup is taken, the log counts from its
+    start on."""
+    with ReplicationConnection(dsn) as connection:
+        backup = BaseBackup.begun(connection, max_rate)
+        with _received(dsn, wal, backup.start, tell) as reception:
+            upto, dropped = backup.take(path, wanted(), _BackupProgress(tell, reception).bytes_came)
             reception.wait(upto)
-            yield ServerDirectory(path, control, upto)
+            (path / "pg_wal").symlink_to(wal.absolute(), target_is_directory=True)
+            control = DataDirectory(path).control()
+            yield ServerDirectory(path, control, upto, None if control.full_page_writes else backup.start, dropped)
+
+
+@contextmanager
+def _received(dsn: str, wal: Path, redo: Lsn, tell: Callable[[str], None]) -> Iterator[Reception]:
+    """Within the block the log comes in, from the redo pointer on."""
+    with receiving(Receiver(dsn, wal, begin=redo, retries=False, tell=tell)) as reception:
+        reception.wait(redo)
+        _check_reaches_back(wal, redo)
+        yield reception
+
+
+@dataclass(slots=True)
+class _BackupProgress:
+    """Who waits for a base backup hears how far it is, and what has ended the reception."""
+
+    tell: Callable[[str], None]
+    reception: Reception
+    told: int = 0
+
+    def bytes_came(self, received: int) -> None:
+        self.reception.check()
+        if received - self.told >= _TOLD_EVERY:
+            self.told = received
+            self.tell(f"{received >> 30} GB of the base backup have come")
 
 
 def _check_reaches_back(wal: Path, redo: Lsn) -> None:

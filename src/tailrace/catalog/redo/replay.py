@@ -27,10 +27,10 @@ from tailrace.catalog.redo.replay_buffers import (
     Replayed,
     ReplayedRecord,
     Target,
+    doubled,
     has_room,
     note_contents,
     versions_of,
-    with_more_room,
     with_room,
 )
 from tailrace.catalog.redo.whole_pages import ADDS_NOTHING, replay_page
@@ -145,7 +145,7 @@ def _to_the_end(play: Callable[[Replayed, int], tuple[int, int]], replayed: Repl
     """Let a kernel go on where it was for as long as it only asks for more room. Where it ended, and how."""
     row, status = play(replayed, 0)
     while status == MORE_ROOM:
-        replayed = with_more_room(replayed, len(replayed.versions.xmin), len(replayed.tuples))
+        replayed = doubled(replayed)
         row, status = play(replayed, row)
     return replayed, row, status
 

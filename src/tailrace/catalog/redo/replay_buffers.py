@@ -105,6 +105,17 @@ def with_more_room(replayed: Replayed, more_rows: int, more_bytes: int) -> Repla
     )
 
 
+def doubled(replayed: Replayed) -> Replayed:
+    """With twice the room of what there is too little of for another record. Whole pages bring many rows, and few bytes that were not counted."""
+    lacks_bytes = replayed.used[TUPLE_BYTES] + _BYTES_OF_RECORD > len(replayed.tuples)
+    lacks_rows = (
+        replayed.used[VERSIONS] + _ROWS_OF_RECORD > len(replayed.versions.xmin)
+        or replayed.tids.used[0] + _PLACES_OF_RECORD > len(replayed.tids.key)
+        or replayed.contents.used[0] + _ROWS_OF_RECORD > len(replayed.contents.key)
+    )
+    return with_more_room(replayed, len(replayed.versions.xmin) if lacks_rows else 0, len(replayed.tuples) if lacks_bytes else 0)
+
+
 def versions_of(replayed: Replayed) -> Versions:
     """What was replayed, without the room."""
     count, size = replayed.used[VERSIONS], replayed.used[TUPLE_BYTES]

@@ -30,6 +30,12 @@ def capture(
     wal: Annotated[
         Path | None, typer.Option(help="Of a server that is connected to: the directory into which its WAL is received.")
     ] = None,
+    max_rate: Annotated[
+        int | None,
+        typer.Option(
+            "-r", "--max-rate", help="Of a base backup, if one has to be taken: at most so many kB a second.", min=32, max=1 << 20
+        ),
+    ] = None,
     on: OnOption = On.AUTO,
 ) -> None:
     """Capture the catalog state of a database."""
@@ -38,8 +44,9 @@ def capture(
         from tailrace.sources.dsn import is_dsn
 
     if is_dsn(source):
-        capture_from_server(output, source, database, wal, on)
-    elif wal is not None:
-        raise UsageError("--wal is for a server that is connected to", hint=f'"{source}" is read as a directory.')
+        capture_from_server(output, source, database, wal, max_rate, on)
+    elif wal is not None or max_rate is not None:
+        option = "--max-rate" if wal is None else "--wal"
+        raise UsageError(f"{option} is for a server that is connected to", hint=f'"{source}" is read as a directory.')
     else:
         capture_to(output, Path(source), database, on)
