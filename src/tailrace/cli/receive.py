@@ -14,12 +14,15 @@ from tailrace.client.receiver import Confirmed, Receiver
 from tailrace.client.replication_connection import ReplicationConnection
 from tailrace.client.restore_command import RestoreCommand
 from tailrace.dataclass import dataclass
+from tailrace.errors import PeerError
 from tailrace.model import Lsn
 from tailrace.slots.wal_keep import WalKeep
 from tailrace.storage.location_folder import is_received
 
 if TYPE_CHECKING:
     from tailrace.replication.retention import Retention
+
+_DUPLICATE = "42710"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +82,7 @@ def receive_wal(
     confirmed = consumers.confirmed(directory)
     if slot.creates:
         with ReplicationConnection(dsn) as connection:
-            connection.create_slot(slot.name, temporary=False)
+            _create(connection, slot.name)
     name = slot.name
     if is_received(directory):
         from tailrace.sources.received_log import ReceivedLog  # noqa: PLC0415 - see the module
@@ -97,6 +100,19 @@ def receive_wal(
     if retention is not None:
         retention.clean_up_after()
     _tell(f"received up to {end}" if end else "nothing was received")
+
+
+def _create(connection: ReplicationConnection, name: str) -> None:
+    try:
+        connection.create_slot(name, temporary=False)
+    except PeerError as error:
+        if error.sqlstate != _DUPLICATE:
+            raise
+        raise PeerError(
+            error.message,
+            hint="--create-slot is for the first time: leave it out to use the slot that is there.",
+            sqlstate=_DUPLICATE,
+        ) from error
 
 
 def _warn(text: str) -> None:

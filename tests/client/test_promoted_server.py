@@ -1,0 +1,60 @@
+"""A slot on a standby that is promoted under way: it gives what slots of the old primary and of the new one give, one behind the other."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from support.decoding import check_equal
+from support.servers import Server
+from support.slots import TAILRACE
+from support.standbys import caught_up, standby_of
+from support.waiting import until
+
+pytestmark = pytest.mark.postgres
+ALL = [pytest.param(18, marks=pytest.mark.soak), *(pytest.param(major, marks=pytest.mark.matrix) for major in (14, 15, 16, 17))]
+KEEPS = {"wal_keep_size": "200MB"}
+
+
+def _given(server: Server, slot: str) -> str:
+    return "".join(f"{data}\n" for _, _, data in server.sql(f"SELECT * FROM pg_logical_slot_peek_changes('{slot}', NULL, NULL)"))
+
+
+def _busy(server: Server, turn: int) -> None:
+    server.say(
+        f"CREATE TABLE t{turn} (id int PRIMARY KEY, v text)",
+        f"INSERT INTO t{turn} SELECT i, repeat('x', 50) FROM generate_series(1, 500) i",
+        f"ALTER TABLE t{turn} ADD COLUMN more int DEFAULT 7",
+        f"UPDATE t{turn} SET v = 'y' WHERE id < 10",
+    )
+
+
+@pytest.mark.parametrize("major", ALL)
+def test_every_line_of_both(major: int, tmp_path: Path) -> None:
+    state, file = tmp_path / "state", tmp_path / "out"
+    create = "SELECT pg_create_logical_replication_slot('theirs', 'test_decoding')"
+    with Server(major, KEEPS, dbname="app") as primary, standby_of(primary, tmp_path) as standby:
+        primary.say(create)
+        caught_up(standby, primary)
+        words = [TAILRACE, "slot", "create", "ours", standby.dsn(), "--database", "app", "--state", str(state)]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        receive = [TAILRACE, "slot", "receive", "ours", "--state", str(state), "-f", str(file), "-F", "0.1"]
+        with subprocess.Popen(receive, stderr=subprocess.DEVNULL) as consumer:
+            try:
+                _busy(primary, 0)
+                before = _given(primary, "theirs")
+                primary.stop()
+                standby.sql("SELECT pg_promote()")
+                standby.say(create)
+                for turn in (1, 2):
+                    _busy(standby, turn)
+                    standby.restart()
+                expected = before + _given(standby, "theirs")
+                until(lambda: file.exists() and file.read_text().count("\n") >= expected.count("\n"))
+            finally:
+                consumer.terminate()
+                consumer.wait(30)
+        check_equal(file.read_text(), expected)
