@@ -174,6 +174,7 @@ def test_types_and_tables_that_are_not_decoded(major: int) -> None:
         server.say(
             "CREATE TABLE unknown (id int PRIMARY KEY, s strange, o odd, p pair[], v text)",
             "CREATE UNLOGGED TABLE quick (id int PRIMARY KEY)",
+            "CREATE UNLOGGED TABLE quicker (id int)",
             "CREATE FOREIGN DATA WRAPPER none; CREATE SERVER other FOREIGN DATA WRAPPER none; CREATE FOREIGN TABLE away (id int) SERVER other",
             "CREATE FUNCTION handler(internal) RETURNS table_am_handler LANGUAGE internal AS 'heap_tableam_handler'",
             "CREATE ACCESS METHOD other TYPE TABLE HANDLER handler; CREATE TABLE stored (id int PRIMARY KEY) USING other",
@@ -192,6 +193,11 @@ def test_types_and_tables_that_are_not_decoded(major: int) -> None:
                     (each.severity, each.told.split(":")[0], each.remedy) for each in of(findings, "tables without a log")
                 ] == [
                     (NOTE, "table public.quick is unlogged", "ALTER TABLE public.quick SET LOGGED;"),
+                    (
+                        NOTE,
+                        "table public.quicker is unlogged",
+                        "ALTER TABLE public.quicker SET LOGGED; ALTER TABLE public.quicker REPLICA IDENTITY FULL;",
+                    ),
                     (NOTE, "foreign table public.away has its rows elsewhere", ""),
                     (NOTE, "1 temporary tables of sessions have their changes in no log", ""),
                 ]
@@ -200,6 +206,7 @@ def test_types_and_tables_that_are_not_decoded(major: int) -> None:
         carry_out(server, findings)
         findings = examine(server)
         assert [each.told.split(" ")[0] for each in of(findings, "tables without a log")] == ["foreign"]
+        assert only(findings, "replica identities").severity == OK
         if line.remedy:
             assert only(findings, "table access methods").severity == OK
 
@@ -357,6 +364,7 @@ def test_a_right_that_is_missing_hinders_no_other_question() -> None:
         names = {each.check: each for each in findings if each.told.startswith("could not be checked: permission denied")}
         assert set(names) == {
             "role", "max_wal_senders", "replication slots", "prepared transactions", "open transactions", "replica identities",
+            "tables without a log",
         }  # fmt: skip
         assert names["prepared transactions"].remedy == "GRANT SELECT ON pg_prepared_xacts TO reader;"
         assert {each.severity for each in names.values()} == {WARNING}

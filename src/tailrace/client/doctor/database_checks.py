@@ -31,8 +31,7 @@ _FILES = Check(
 _PUBLISHED_BY_SCHEMA = """
     OR EXISTS (SELECT FROM pg_publication_namespace WHERE pnpubid = publication.oid AND pnnspid IN (SELECT relnamespace FROM pg_class WHERE oid IN (
         SELECT line.oid UNION ALL SELECT relid FROM pg_partition_ancestors(line.oid))))"""
-_REPLICA_IDENTITIES = """
-    WITH {tables},
+_NAMELESS = """
     usable AS (
         SELECT indrelid, indexrelid, indisprimary, relreplident = 'd' AND indisprimary OR relreplident = 'i' AND indisreplident AS is_identity,
                NOT EXISTS (
@@ -40,36 +39,40 @@ _REPLICA_IDENTITIES = """
         ) AND NOT 0 = ANY(indkey) AS is_not_null
         FROM pg_index JOIN tables ON tables.oid = indrelid WHERE indisunique AND indimmediate AND indisvalid AND indpred IS NULL),
     proposed AS (
-        SELECT DISTINCT ON (indrelid) indrelid, indexrelid FROM usable WHERE is_not_null ORDER BY indrelid, indisprimary DESC, indexrelid),
+        SELECT DISTINCT ON (indrelid) indrelid, indexrelid, indisprimary FROM usable WHERE is_not_null
+        ORDER BY indrelid, indisprimary DESC, indexrelid),
     nameless AS (
-        SELECT oid, name, indexrelid AS index, CASE
+        SELECT tables.oid, name, relpersistence, format('ALTER TABLE %s REPLICA IDENTITY %s;', name, CASE
+                   WHEN indexrelid IS NULL THEN 'FULL'
+                   WHEN indisprimary THEN 'DEFAULT'
+                   ELSE format('USING INDEX %I', (SELECT relname FROM pg_class WHERE oid = indexrelid)) END) AS remedy, CASE
                    WHEN relreplident = 'n' THEN 'has REPLICA IDENTITY NOTHING'
                    WHEN relreplident = 'i' THEN 'has lost the index that was its replica identity'
                    WHEN EXISTS (SELECT FROM pg_index WHERE indrelid = tables.oid AND indisprimary AND NOT indimmediate)
                    THEN 'has a deferrable primary key, which is no replica identity'
                    ELSE 'has no primary key and no other replica identity' END AS why
         FROM tables LEFT JOIN proposed ON proposed.indrelid = tables.oid
-        WHERE relkind = 'r' AND relpersistence = 'p' AND relreplident <> 'f'
-          AND NOT EXISTS (SELECT FROM usable WHERE usable.indrelid = tables.oid AND is_identity)),
+        WHERE relkind = 'r' AND relpersistence IN ('p', 'u') AND relreplident <> 'f'
+          AND NOT EXISTS (SELECT FROM usable WHERE usable.indrelid = tables.oid AND is_identity))"""
+"""Tables whose changes do not say of which row they are, or would not if the table were logged: why, and what gives them an identity."""
+_REPLICA_IDENTITIES = """
+    WITH {tables}, {nameless},
     published AS (
         SELECT line.*, (SELECT string_agg(quote_ident(pubname), ', ' ORDER BY pubname) FROM pg_publication AS publication
             WHERE (pubupdate OR pubdelete) AND (puballtables OR EXISTS (SELECT FROM pg_publication_rel WHERE prpubid = publication.oid
                 AND prrelid IN (SELECT line.oid UNION ALL SELECT relid FROM pg_partition_ancestors(line.oid))){by_schema})) AS publications
-        FROM nameless AS line)
+        FROM nameless AS line WHERE relpersistence = 'p')
     SELECT 'warning', format('table %s %s: ', name, why) || CASE WHEN publications IS NULL THEN
                'its UPDATEs and DELETEs do not say of which row they are, and cannot be mirrored or published' ELSE
-               format('the server refuses its UPDATEs and DELETEs, since publication %s has them', publications) END,
-           CASE WHEN index IS NULL THEN format('ALTER TABLE %s REPLICA IDENTITY FULL;', name)
-                ELSE format('ALTER TABLE %s REPLICA IDENTITY %s;', name, (
-                    SELECT CASE WHEN indisprimary THEN 'DEFAULT' ELSE format('USING INDEX %I', relname) END
-                    FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid WHERE indexrelid = index)) END
+               format('the server refuses its UPDATEs and DELETEs, since publication %s has them', publications) END, remedy
     FROM published ORDER BY publications IS NULL, name::text"""
 _UNLOGGED = Check(
     "tables without a log",
     f"""
-    WITH {TABLES}
-    SELECT 'note', format('table %s is unlogged: its changes are in no log', name), format('ALTER TABLE %s SET LOGGED;', name)
-    FROM tables WHERE relkind = 'r' AND relpersistence = 'u'
+    WITH {TABLES}, {_NAMELESS}
+    SELECT 'note', concat(format('table %s is unlogged: its changes are in no log', name), '; and it ' || why),
+           concat_ws(' ', format('ALTER TABLE %s SET LOGGED;', name), remedy)
+    FROM tables LEFT JOIN nameless USING (oid, name) WHERE relkind = 'r' AND tables.relpersistence = 'u'
     UNION ALL
     SELECT 'note', format('foreign table %s has its rows elsewhere: its changes are in no log of this server', name), ''
     FROM tables WHERE relkind = 'f'
@@ -92,6 +95,6 @@ _ACCESS_METHODS = Check(
 def database_checks(major: int) -> tuple[Check, ...]:
     """Those of a server of that major."""
     by_schema = _PUBLISHED_BY_SCHEMA if supports(major, PUBLISHED_SCHEMAS) else ""
-    identities = _REPLICA_IDENTITIES.format(tables=TABLES, by_schema=by_schema)
+    identities = _REPLICA_IDENTITIES.format(tables=TABLES, nameless=_NAMELESS, by_schema=by_schema)
     fine = "every table has one, or is FULL"
     return (_FILES, Check("replica identities", identities, fine), _UNLOGGED, _ACCESS_METHODS)
