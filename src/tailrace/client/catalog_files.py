@@ -18,6 +18,7 @@ from typing import Any
 from tailrace.catalog.data_directory.control_file import ControlFile, read_control
 from tailrace.catalog.data_directory.multixacts import Multixacts
 from tailrace.catalog.pages.catalog_files import FileKey
+from tailrace.client.conninfo import conninfo_of, libpq_words
 from tailrace.client.refusals import remedy_of
 from tailrace.dataclass import dataclass
 from tailrace.errors import PeerError, TailraceError, UsageError
@@ -57,7 +58,7 @@ class ServerFiles:
         import psycopg  # noqa: PLC0415 - only those who connect need it
 
         named = {"dbname": database} if database else {}
-        words = psycopg.conninfo.make_conninfo(dsn, **named, client_encoding="UTF8")
+        words = conninfo_of(dsn, **named, client_encoding="UTF8")
         try:
             with psycopg.connect(words, autocommit=True, fallback_application_name="tailrace") as connection:
                 connection.execute("SET search_path = pg_catalog")
@@ -211,7 +212,7 @@ def _put(path: Path, content: bytes) -> None:
 
 
 def _as_ours(error: Any, database: str) -> TailraceError:
-    message = error.diag.message_primary or str(error).strip()
+    message = error.diag.message_primary or libpq_words(error)
     if f'database "{database}" does not exist' in message:
         return UsageError(f'database "{database}" does not exist', sqlstate=_NO_DATABASE)
     detail, hint = error.diag.message_detail or "", error.diag.message_hint or ""

@@ -6,6 +6,7 @@ In: a connection string, and the slot's name. What the server says is asked over
 from __future__ import annotations
 
 from tailrace.client.catalog_files import ServerFiles
+from tailrace.client.conninfo import conninfo_of, parameters_of
 from tailrace.client.replication_connection import ReplicationConnection
 from tailrace.dataclass import dataclass
 from tailrace.errors import PeerError
@@ -28,11 +29,9 @@ class ServerSlot:
 
 def look_at_slot(dsn: str, database: str, name: str) -> ServerSlot | None:
     """None where there is no such slot. Raises PeerError where the server does not answer, or lets nobody ask."""
-    from psycopg import conninfo  # noqa: PLC0415 - only those who connect need it
-
-    words = {"connect_timeout": _PATIENCE, **conninfo.conninfo_to_dict(dsn)}
+    words = {"connect_timeout": _PATIENCE, **parameters_of(dsn)}
     query = "SELECT restart_lsn::text, wal_status, safe_wal_size FROM pg_replication_slots WHERE slot_name = %s AND slot_type = 'physical'"
-    with ServerFiles.connected(conninfo.make_conninfo(**words), database) as server:
+    with ServerFiles.connected(conninfo_of("", **words), database) as server:
         for restart, status, safe in server.rows(query, name):
             return ServerSlot(None if restart is None else Lsn.parse(restart), status, safe, server.flushed())
     return None

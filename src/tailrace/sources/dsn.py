@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from tailrace.client.conninfo import conninfo_of, parameters_of
+
 _URI = re.compile(r"postgres(ql)?://")
 _WORD = re.compile(r"\s*[a-z_]+\s*=")
 
@@ -16,11 +18,7 @@ def without_password(dsn: str) -> str:
     """A SOURCE as it may be shown, or kept in a file: a connection string loses its passwords."""
     if not is_dsn(dsn):
         return dsn
-    from psycopg import conninfo  # noqa: PLC0415 - only those who connect need it
-
-    return conninfo.make_conninfo(
-        **{name: value for name, value in conninfo.conninfo_to_dict(dsn).items() if name not in _SECRETS}
-    )
+    return conninfo_of("", **{name: value for name, value in parameters_of(dsn).items() if name not in _SECRETS})
 
 
 def has_password(dsn: str) -> bool:

@@ -7,6 +7,7 @@ import select
 from collections.abc import Callable
 from typing import Any
 
+from tailrace.client.conninfo import connect, libpq_words
 from tailrace.errors import PeerError
 from tailrace.sql.result import Result, TextColumn
 
@@ -22,9 +23,9 @@ class ConnectedServer:
         states = self._pq.ExecStatus
         self._copies = (states.COPY_IN, states.COPY_OUT, states.COPY_BOTH)
         try:
-            self._connection = psycopg.connect(dsn, autocommit=True)
+            self._connection = connect(dsn)
         except psycopg.OperationalError as error:
-            raise PeerError(str(error).strip(), sqlstate=error.sqlstate or "08001") from error
+            raise PeerError(libpq_words(error), sqlstate=error.sqlstate or "08001") from error
         self._raw = self._connection.pgconn
         self._raw.notice_handler = lambda result: notice(_text(result.error_message))
 

@@ -1,0 +1,65 @@
+"""Connection strings as libpq reads them, and what it says of them: psycopg's door, with its errors as ours.
+
+In: a connection string or URI as somebody typed it. Out: its parameters, another string with more of them, or a connection. What libpq does not
+understand is the fault of who typed it, and is said before anything is connected to.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tailrace.errors import UsageError
+
+_SYNTAX_ERROR = "42601"
+_HINT = (
+    'See "Connection Strings" in PostgreSQL\'s manual for the form, and for the parameters: host, port, dbname, user, sslmode, ….'
+)
+_PREFIX = re.compile(r"(?:^|(?<=: ))connection (?:failed|is bad): ")
+
+
+def parameters_of(dsn: str) -> dict[str, Any]:
+    """What the string says, by libpq's keywords; nothing of what libpq finds beside it. Raises UsageError."""
+    from psycopg import conninfo  # noqa: PLC0415 - only those who connect need it
+
+    with _understood():
+        return conninfo.conninfo_to_dict(dsn)
+
+
+def conninfo_of(dsn: str, **parameters: Any) -> str:
+    """The string with these parameters, in place of its own of the same name. Raises UsageError."""
+    from psycopg import conninfo  # noqa: PLC0415
+
+    with _understood():
+        return conninfo.make_conninfo(dsn, **parameters)
+
+
+def connect(dsn: str, **parameters: Any) -> Any:
+    """A connection of psycopg's in autocommit, with these parameters beside the string. Raises UsageError, or psycopg's OperationalError."""
+    import psycopg  # noqa: PLC0415
+
+    words = conninfo_of(dsn, **parameters)
+    with _understood():
+        return psycopg.connect(words, autocommit=True)
+
+
+def used_by(raw: Any) -> dict[str, str]:
+    """What libpq went by on this connection (a PGconn), or before it failed: the string, the service file, the environment and its own defaults."""
+    return {each.keyword.decode(): each.val.decode("utf-8", "replace") for each in raw.info if each.val}
+
+
+def libpq_words(error: Exception) -> str:
+    """What libpq said, without what psycopg sets before it: `connection failed: connection to server at … failed: …` says it twice."""
+    return _PREFIX.sub("", str(error).strip())
+
+
+@contextmanager
+def _understood() -> Iterator[None]:
+    from psycopg import ProgrammingError  # noqa: PLC0415
+
+    try:
+        yield
+    except ProgrammingError as error:
+        raise UsageError(libpq_words(error), hint=_HINT, sqlstate=_SYNTAX_ERROR) from error
