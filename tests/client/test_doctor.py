@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
+import subprocess
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -395,6 +398,107 @@ def test_connections_that_are_refused(shared: Server, role: str, hba: str, said:
     assert line.remedy.startswith(remedy)
 
 
+def first_of(dsn: str, *databases: str) -> Finding:
+    """What is said of the connection."""
+    return of(Examination(dsn, list(databases)).findings(), "connection")[0]
+
+
+def test_a_database_that_nobody_named(shared: Server) -> None:
+    """The role's own name is what libpq tries then, and pg_hba.conf has no line for that."""
+    write_hba(shared, "host all postgres all trust\nhost app reader all trust\n")
+    dsn = shared.dsn().replace("user=postgres", "user=reader").replace("dbname=app", "")
+    line = first_of(dsn)
+    assert (line.severity, 'user "reader", database "reader"' in line.told) == (STOPS, True)
+    assert line.remedy == "name the database: dbname=… in the connection string, or --database …"
+    assert first_of(f"{dsn} dbname=app").severity == OK
+    assert first_of(dsn, "app").severity == OK
+    write_hba(shared, "host all postgres all trust\nhost postgres reader all trust\n")
+    found = {each.database: each for each in of(Examination(dsn, []).findings(), "connection")}
+    assert [(name, each.severity) for name, each in found.items()] == [("", OK), ("app", NOTE)]
+    assert found["app"].remedy.startswith("name the database: ")
+
+
+def test_a_database_that_may_not_be_there(shared: Server) -> None:
+    write_hba(shared, "host all postgres all trust\nhost app reader all trust\n")
+    dsn = shared.dsn().replace("user=postgres", "user=reader")
+    for line in (
+        first_of(dsn.replace("dbname=app", "dbname=nope")),
+        of(Examination(dsn, ["app", "nope"]).findings(), "connection")[1],
+    ):
+        assert line.severity == STOPS
+        assert line.remedy.startswith(
+            "host  nope  reader  127.0.0.1/32  scram-sha-256  # in pg_hba.conf; then SELECT pg_reload_conf();"
+        )
+        assert line.remedy.endswith("check the name nope as well: the server does not tell whether there is such a database")
+
+
+@pytest.fixture(scope="module")
+def encrypting(tmp_path_factory: pytest.TempPathFactory) -> Iterable[tuple[Server, Path]]:
+    """A server that lets a role in by TLS alone, and its certificate."""
+    home = tmp_path_factory.mktemp("tls")
+    cert, key = home / "server.crt", home / "server.key"
+    words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=db.example.com"]
+    subprocess.run(
+        [*words, "-addext", "subjectAltName=DNS:db.example.com", "-out", cert, "-keyout", key], check=True, capture_output=True
+    )
+    with Server(18, KEEPS, dbname="app") as server:
+        owner = server.data_dir.stat()
+        for file in (cert, key):
+            os.chown(shutil.copy(file, server.data_dir), owner.st_uid, owner.st_gid)
+        (server.data_dir / "server.key").chmod(0o600)
+        server.say(*READER, "ALTER SYSTEM SET ssl = on")
+        write_hba(server, "host all postgres all trust\nhostssl app,replication reader all trust\n")
+        yield server, cert
+
+
+def test_a_server_that_lets_in_by_tls_alone(encrypting: tuple[Server, Path]) -> None:
+    """Who asks for no encryption is not told to have the server opened for plain text."""
+    server, _ = encrypting
+    dsn = server.dsn().replace("user=postgres", "user=reader")
+    findings = list(Examination(f"{dsn} sslmode=disable", []).findings())
+    assert [each.check for each in findings] == ["connection", "replication connection"]
+    for each in findings:
+        assert (each.severity, each.told.endswith("no encryption")) == (STOPS, True)
+        assert each.remedy.startswith("sslmode=require  # in the connection string")
+    assert first_of(f"{dsn} sslmode=require").severity == OK
+    unnamed = first_of(f"{dsn.replace('dbname=app', '')} sslmode=disable")
+    assert re.match("name the database: .*; then sslmode=require", unnamed.remedy)
+    assert first_of(f"{dsn} dbname=postgres").remedy.startswith(
+        "hostssl  postgres  reader  127.0.0.1/32  scram-sha-256  # in pg_hba.conf"
+    )
+
+
+def test_certificates_that_do_not_fit(encrypting: tuple[Server, Path], tmp_path: Path) -> None:
+    server, cert = encrypting
+    dsn = f"{server.dsn().replace('user=postgres', 'user=reader')} sslmode=verify-full"
+    line = first_of(f"{dsn} sslrootcert={cert}")
+    assert 'does not match host name "127.0.0.1"' in line.told
+    assert line.remedy.startswith("host=db.example.com hostaddr=127.0.0.1  # in the connection string")
+    assert "sslmode=verify-ca, which checks by sslrootcert" in line.remedy
+    assert first_of(f"{dsn} sslrootcert={cert} {line.remedy.split('  #')[0]}").severity == OK
+    assert first_of(f"{dsn} sslrootcert={cert} sslmode=verify-ca").severity == OK
+    line = first_of(f"{dsn} sslrootcert={tmp_path / 'absent.crt'}")
+    assert (line.severity, 'root certificate file "' in line.told) == (STOPS, True)
+    assert line.remedy.startswith("sslrootcert=FILE  # in the connection string")
+    assert first_of(f"{dsn} sslrootcert=system").remedy == line.remedy
+
+
+def test_tls_that_the_server_does_not_have(shared: Server) -> None:
+    line = first_of(f"{shared.dsn()} sslmode=require")
+    assert "server does not support SSL, but SSL was required" in line.told
+    assert line.remedy.startswith("ssl = on  # in postgresql.conf")
+
+
+def test_a_service_that_is_not_defined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "services").touch()
+    monkeypatch.setenv("PGSERVICEFILE", str(tmp_path / "services"))
+    findings = list(Examination("service=nix", []).findings())
+    assert {each.told for each in findings} == {'definition of service "nix" not found'}
+    for each in findings:
+        assert each.remedy.startswith("[nix]  # with host=…")
+        assert "~/.pg_service.conf or the file that PGSERVICEFILE names" in each.remedy
+
+
 def test_a_password_that_serves_one_database_alone(shared: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A line of .pgpass for the database does not serve the log."""
     write_hba(shared, "host all postgres all trust\nhost all all all scram-sha-256\nhost replication all all scram-sha-256\n")
@@ -429,7 +533,7 @@ def test_databases_that_are_looked_at(shared: Server) -> None:
 def test_a_server_that_is_not_there() -> None:
     findings = list(Examination("host=127.0.0.1 port=1 user=reader dbname=app", []).findings())
     assert [(each.check, each.severity) for each in findings] == [("connection", STOPS), ("replication connection", STOPS)]
-    assert "Connection refused" in findings[0].told
+    assert {each.told for each in findings} == {'connection to server at "127.0.0.1", port 1 failed: Connection refused'}
     assert "listen_addresses" in findings[0].remedy
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Self
 
+from tailrace.client.conninfo import conninfo_of, parameters_of, used_by
 from tailrace.client.refusals import refused
 from tailrace.dataclass import dataclass
 from tailrace.errors import PeerError
@@ -41,16 +42,16 @@ class ReplicationConnection:
     """One connection. Each method raises PeerError with the server's words and SQLSTATE, 08006 where there is no server any more."""
 
     def __init__(self, dsn: str) -> None:
-        from psycopg import OperationalError, conninfo, pq  # noqa: PLC0415 - only those who connect need it
+        from psycopg import OperationalError, pq  # noqa: PLC0415 - only those who connect need it
 
         self._pq, self._lost = pq, OperationalError
-        words = conninfo.make_conninfo(dsn, dbname="replication", replication="true")
-        given = conninfo.conninfo_to_dict(words)
+        words = conninfo_of(dsn, dbname="replication", replication="true")
+        given = parameters_of(words)
         if "application_name" not in given and "fallback_application_name" not in given:
-            words = conninfo.make_conninfo(words, fallback_application_name=APPLICATION_NAME)
+            words = conninfo_of(words, fallback_application_name=APPLICATION_NAME)
         self._raw = pq.PGconn.connect(words.encode())
         if self._raw.status != pq.ConnStatus.OK:
-            error = refused(dsn, _text(self._raw.error_message), _text(self._raw.user))
+            error = refused(dsn, _text(self._raw.error_message), used_by(self._raw))
             self._raw.finish()
             raise error
         self._poll, self._other = select.poll(), -1

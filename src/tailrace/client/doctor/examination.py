@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from tailrace.catalog.data_directory.control_file import read_control
+from tailrace.client.conninfo import connect, libpq_words, parameters_of, used_by
 from tailrace.client.doctor.checks import answers, ask
 from tailrace.client.doctor.cluster_checks import CLUSTER, PRIMARYS_OWN, ROLE, STANDBY, of_setting
 from tailrace.client.doctor.column_types import unknown_types
@@ -56,7 +57,7 @@ class Examination:
         try:
             yield from self._of_server()
         except psycopg.OperationalError as error:
-            yield Finding(_CONNECTION, STOPS, f"it was lost: {_first_line(error)}")
+            yield Finding(_CONNECTION, STOPS, f"it was lost: {_first_line(libpq_words(error))}")
 
     def _of_server(self) -> Iterator[Finding]:
         connection, problem = self._any_connection()
@@ -88,9 +89,9 @@ class Examination:
         words = {"client_encoding": "SQL_ASCII", "fallback_application_name": APPLICATION_NAME}
         if database:
             words["dbname"] = database
-        if "connect_timeout" not in psycopg.conninfo.conninfo_to_dict(self.dsn):
+        if "connect_timeout" not in parameters_of(self.dsn):
             words["connect_timeout"] = os.environ.get("PGCONNECT_TIMEOUT", _PATIENCE)
-        connection = psycopg.connect(psycopg.conninfo.make_conninfo(self.dsn, **words), autocommit=True)
+        connection = connect(self.dsn, **words)
         parameters = {"search_path": "pg_catalog", "statement_timeout": _LONGEST_QUERY, "tailrace.old_after": self.old_after}
         if connection.info.parameter_status("server_encoding") not in _UNCONVERTED:
             parameters["client_encoding"] = "UTF8"
@@ -119,18 +120,17 @@ class Examination:
         return ("",) if self._names_a_database() else ("", *_MAINTENANCE)
 
     def _names_a_database(self) -> bool:
-        from psycopg import conninfo  # noqa: PLC0415
-
-        given = conninfo.conninfo_to_dict(self.dsn)
+        given = parameters_of(self.dsn)
         return "dbname" in given or "service" in given or "PGDATABASE" in os.environ or "PGSERVICE" in os.environ
 
     def _refused(self, database: str, error: Any, severity: str = STOPS) -> Finding:
-        from psycopg import conninfo  # noqa: PLC0415
-
-        given = conninfo.conninfo_to_dict(self.dsn)
-        user = str(given.get("user") or os.environ.get("PGUSER") or "…")
-        remedy = remedy_of(str(error), user, database or str(given.get("dbname") or "*"))
-        return Finding(_CONNECTION, severity, _first_line(error), remedy, database)
+        given = parameters_of(self.dsn)
+        used = used_by(error.pgconn) if error.pgconn else {}
+        is_named = bool(self.databases) or self._names_a_database()
+        user = used.get("user") or str(given.get("user") or os.environ.get("PGUSER") or "…")
+        name = database or str(given.get("dbname") or "*")
+        remedy = remedy_of(str(error), user, name, sslmode=used.get("sslmode", ""), is_named=is_named)
+        return Finding(_CONNECTION, severity, _first_line(libpq_words(error)), remedy, database)
 
     def _log_alone(self) -> Iterator[Finding]:
         """Whether the log would be sent, though SQL is refused."""
@@ -246,5 +246,5 @@ def _said(error: TailraceError) -> str:
     return f"{first}. {error.detail}" if error.detail else first
 
 
-def _first_line(error: object) -> str:
-    return str(error).strip().splitlines()[0].removeprefix("connection failed: ").rpartition("FATAL:  ")[2]
+def _first_line(said: str) -> str:
+    return said.strip().splitlines()[0].rpartition("FATAL:  ")[2]
