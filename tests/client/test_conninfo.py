@@ -13,7 +13,7 @@ from tailrace.client.conninfo import connect, conninfo_of, libpq_words, paramete
 from tailrace.client.doctor.examination import Examination
 from tailrace.client.replication_connection import ReplicationConnection
 from tailrace.errors import PeerError, UsageError
-from tailrace.sources.dsn import without_password
+from tailrace.sources.dsn import has_password, without_password
 from tailrace.sql.connected_server import ConnectedServer
 
 NOWHERE = "host=127.0.0.1 port=1 user=reader dbname=app"
@@ -31,7 +31,7 @@ def test_a_string_that_is_wrong(dsn: str, said: str) -> None:
 
     for use in (
         lambda: parameters_of(dsn), lambda: conninfo_of(dsn, port=1), lambda: connect(dsn), lambda: ReplicationConnection(dsn), opened_files,
-        lambda: without_password(dsn), lambda: list(Examination(dsn, []).findings()),
+        lambda: without_password(dsn), lambda: has_password(dsn), lambda: list(Examination(dsn, []).findings()),
         lambda: ConnectedServer(dsn, print),
     ):  # fmt: skip
         with pytest.raises(UsageError) as caught:

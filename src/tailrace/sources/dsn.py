@@ -23,9 +23,7 @@ def without_password(dsn: str) -> str:
 
 def has_password(dsn: str) -> bool:
     """Whether a connection string has one."""
-    from psycopg import conninfo  # noqa: PLC0415 - as above
-
-    return bool(_SECRETS & conninfo.conninfo_to_dict(dsn).keys())
+    return bool(_SECRETS & parameters_of(dsn).keys())
 
 
 def is_dsn(text: str) -> bool:
