@@ -89,16 +89,20 @@ class ServerFiles:
         """The server's pg_control, as it is."""
         return read_control(self.piece(_CONTROL, 0, _CONTROL_BYTES) or b"", _CONTROL)
 
-    def obstacle(self, database: str) -> str:
-        """Why the catalogs' files cannot be read here, in words that follow "since", and a hint; empty where nothing is in the way. While
-        full_page_writes is off, pages would count that are torn."""
+    def obstacle(self, database: str) -> TailraceError | None:
+        """Why the catalogs' files cannot be read here, if something is in the way. While full_page_writes is off, pages would count that are torn."""
         ((role, may),) = self.rows("SELECT quote_ident(current_user), has_function_privilege(%s::text, 'EXECUTE')", _READING)
         if not may:
-            return (
-                f'{role} may not execute pg_read_binary_file in database "{database}"\n'
-                f"HINT:  There, GRANT EXECUTE ON FUNCTION {_READING} TO {role}; the server then reads only the catalogs."
-            )
-        return "" if self.writes_full_pages() and self.control().full_page_writes else "full_page_writes is off"
+            return PeerError(
+                "permission denied for function pg_read_binary_file",
+                hint=f'In database "{database}": GRANT EXECUTE ON FUNCTION {_READING} TO {role};', sqlstate="42501",
+            )  # fmt: skip
+        if self.writes_full_pages() and self.control().full_page_writes:
+            return None
+        return UsageError(
+            "catalogs cannot be read over a connection while full_page_writes is off",
+            hint="A base backup of it can be read; tailrace takes one where it captures a state.", sqlstate="55000",
+        )  # fmt: skip
 
     def writes_full_pages(self) -> bool:
         ((is_on,),) = self.rows("SELECT current_setting('full_page_writes')::bool")

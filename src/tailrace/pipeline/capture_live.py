@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import warnings
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
@@ -21,6 +22,7 @@ from tailrace.errors import InsufficientLogging, PeerError
 from tailrace.pipeline.capture import capture
 from tailrace.pipeline.runner import Runner
 from tailrace.sources.received_log import ReceivedLog, held
+from tailrace.sources.source import Source
 from tailrace.wal.xlog import LOGICAL, WAL_LEVELS
 
 _MOST_BACKUPS = 8
@@ -38,19 +40,23 @@ def capture_live(
 ) -> tuple[CatalogState, ControlFile]:
     """The state, and what the server's pg_control said. `wal` is the directory into which the server's log is received, by this process if by
     no other; without it the log is received aside. That it takes a base backup, and why, hears `warn`, else `tell`; it comes with `max_rate` kB/s at
-    most. Raises as `server_directory` does, but for NotLetIn."""
+    most. Raises as `server_directory` does."""
     from tailrace.client.catalog_files import NotLetIn  # noqa: PLC0415 - only those who connect need it
-    from tailrace.sources.server_directory import announce_backup, backup_directory, server_directory  # noqa: PLC0415
+    from tailrace.sources.server_directory import backup_directory, named_files, obstacle_to_reading, server_directory  # noqa: PLC0415
 
-    with tempfile.TemporaryDirectory(prefix="tailrace-capture-") as home:
-        archive = Path(home) / "wal" if wal is None else wal
-        try:
-            with server_directory(dsn, database, Path(home) / "data", archive, tell, warn, max_rate) as taken:
-                return capture(taken.source(), runner, database, taken.upto, taken.since), taken.control
-        except NotLetIn as error:
-            announce_backup(dsn, f"the server lets nobody in to ask it: {error}", warn or tell)
+    obstacle = obstacle_to_reading(dsn, database)
+    with tempfile.TemporaryDirectory(prefix="tailrace-capture-") as folder:
+        home = Path(folder)
+        archive = home / "wal" if wal is None else wal
+        if obstacle is None:
+            with server_directory(dsn, database, home / "data", archive, tell) as taken:
+                return capture(Source.open(taken.path), runner, database, taken.upto), taken.control
+        (warn or tell)(f"catalogs are taken from a base backup: {obstacle}")
         backup = partial(backup_directory, dsn, wal=archive, tell=tell, max_rate=max_rate)
-        return _of_backups(backup, database, Path(home), runner, tell)
+        if isinstance(obstacle, NotLetIn):
+            return _of_backups(backup, database, home, runner, tell)
+        with backup(path=home / "data", wanted=partial(named_files, dsn, database)) as taken:
+            return capture(Source.open(taken.path), runner, database, taken.upto, taken.since), taken.control
 
 
 def _of_backups(
@@ -68,7 +74,7 @@ def _of_backups(
             taken = receptions.enter_context(backup(path=path, wanted=lambda wanted=wanted: wanted))
             first = first or taken.dropped
             try:
-                return capture(taken.source(first), runner, database, taken.upto, taken.since), taken.control
+                return capture(taken.source_without(first), runner, database, taken.upto, taken.since), taken.control
             except FilesNotKept as lacking:
                 wanted = replace(wanted, named=wanted.named | lacking.files)
                 tell(
@@ -79,7 +85,7 @@ def _of_backups(
 
 
 def captured_by_server(
-    path: Path, database: str, runner: Runner, warn: Callable[[str], None] | None = None, *, to_decode: bool = False
+    path: Path, database: str, runner: Runner, warn: Callable[[str], None] = warnings.warn, *, to_decode: bool = False
 ) -> CatalogState | None:  # fmt: skip
     """The state as of now, where the log at `path` is received from a server; None where it is a log of files, which must tell by themselves.
     Raises InsufficientLogging where what is written from now on is `to_decode`, and cannot be."""

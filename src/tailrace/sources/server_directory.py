@@ -1,24 +1,25 @@
 """What a server has of its log and catalogs, as a data directory: WAL that is received, and beside it the catalogs' files of one database.
 
 In: a connection string, a database, and the directory into which the server's log is received. Out: `ServerDirectory`. No file of a user's table is
-there; decoding needs none. The files are read over SQL, which takes a grant; or where that is missing they come out of a base backup, for which the
-server reads and sends all of its files.
+there; decoding needs none. The files are read over SQL, which takes a grant; or they come out of a base backup, which takes REPLICATION alone: for
+that the server makes a checkpoint, and reads and sends all of its files.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import field
 from pathlib import Path
 
 from tailrace.catalog.data_directory.control_file import ControlFile
 from tailrace.client.base_backup import BackupDirectory, BaseBackup, DroppedFiles, WantedFiles
-from tailrace.client.catalog_files import ServerFiles, copy_catalog_files
+from tailrace.client.catalog_files import NotLetIn, ServerFiles, copy_catalog_files
 from tailrace.client.receiver import Receiver
 from tailrace.client.reception import Reception, receiving
 from tailrace.client.replication_connection import ReplicationConnection
 from tailrace.dataclass import dataclass
-from tailrace.errors import MissingHistory
+from tailrace.errors import MissingHistory, TailraceError
 from tailrace.model import Lsn
 from tailrace.sources.source import Source
 from tailrace.storage.directory import DataDirectory
@@ -36,63 +37,60 @@ class ServerDirectory:
     control: ControlFile
     upto: Lsn
     since: Lsn | None = None
-    dropped: DroppedFiles | None = None
+    dropped: DroppedFiles = field(default_factory=DroppedFiles)
 
-    def source(self, known: DroppedFiles | None = None) -> Source:
-        """Which raises FilesNotKept for files that were dropped, if it was not `known` which are wanted. Of files that were not among those that are
-        given the log has all."""
+    def source_without(self, first: DroppedFiles) -> Source:
+        """As a source that raises FilesNotKept for what was dropped, of this backup as of the `first` one: of a file that was not there then the log
+        has all, if that counts from there on."""
         source = Source.open(self.path)
-        if self.dropped is not None:
-            dropped = self.dropped if known is None or self.since is not None else self.dropped.among(known)
-            source.directory = BackupDirectory(self.path, dropped)
+        source.directory = BackupDirectory(self.path, self.dropped if self.since is not None else self.dropped.among(first))
         return source
 
 
 @contextmanager
-def server_directory(
-    dsn: str, database: str, path: Path, wal: Path, tell: Callable[[str], None], warn: Callable[[str], None] | None = None,
-    max_rate: int | None = None,
-) -> Iterator[ServerDirectory]:  # fmt: skip
-    """Make one at `path`, with `wal` as its pg_wal. The log is received there until the block ends: by this process, if by no other. That a base
-    backup has to be taken, and why, hears `warn`, else `tell`; it comes with `max_rate` kB/s at most.
+def server_directory(dsn: str, database: str, path: Path, wal: Path, tell: Callable[[str], None]) -> Iterator[ServerDirectory]:
+    """Make one at `path`, with `wal` as its pg_wal. The log is received there until the block ends: by this process, if by no other.
 
     Raises:
-        NotLetIn: the server does not say in which files the catalogs are.
-        PeerError: what the server said.
+        PeerError: what the server said, with what is missing of rights.
         MissingHistory: `wal` does not reach back to the server's last checkpoint.
     """
     with ServerFiles.connected(dsn, database) as files:
-        obstacle = files.obstacle(database)
-        if not obstacle:
-            control = files.control()
-            with _received(dsn, wal, control.redo, tell) as reception:
-                upto = copy_catalog_files(files, database, path, wal)
-                reception.wait(upto)
-                yield ServerDirectory(path, control, upto)
-            return
-    announce_backup(dsn, obstacle, warn or tell)
+        if (obstacle := files.obstacle(database)) is not None:
+            raise obstacle
+        control = files.control()
+        with _received(dsn, wal, control.redo, tell) as reception:
+            upto = copy_catalog_files(files, database, path, wal)
+            reception.wait(upto)
+            yield ServerDirectory(path, control, upto)
 
-    def named() -> WantedFiles:
-        """As the server says after the backup has begun: of files that are made later the log has all."""
+
+def obstacle_to_reading(dsn: str, database: str) -> TailraceError | None:
+    """Why that would be refused, though a base backup may be had: NotLetIn where the server does not even say in which files the catalogs are. Raises
+    PeerError for what is in the way of either."""
+    try:
         with ServerFiles.connected(dsn, database) as files:
-            return WantedFiles(*files.catalog_files())
+            obstacle = files.obstacle(database)
+    except NotLetIn as error:
+        obstacle = error
+    if obstacle is not None:
+        with ReplicationConnection(dsn):
+            pass
+    return obstacle
 
-    with backup_directory(dsn, path, wal, named, tell, max_rate) as taken:
-        yield ServerDirectory(path, taken.control, taken.upto, taken.since)
 
-
-def announce_backup(dsn: str, why: str, warn: Callable[[str], None]) -> None:
-    """Say that one is taken. Raises PeerError for who may not."""
-    with ReplicationConnection(dsn):
-        warn(f"catalogs are taken from a base backup, since {why}")
+def named_files(dsn: str, database: str) -> WantedFiles:
+    """The files of the catalogs, as the server says now. Asked once a backup has begun: of files that are made later the log has all."""
+    with ServerFiles.connected(dsn, database) as files:
+        return WantedFiles(*files.catalog_files())
 
 
 @contextmanager
 def backup_directory(
     dsn: str, path: Path, wal: Path, wanted: Callable[[], WantedFiles], tell: Callable[[str], None], max_rate: int | None
 ) -> Iterator[ServerDirectory]:  # fmt: skip
-    """The same of a base backup. `wanted` is asked once it has begun. Where pages have images only while a backup is taken, the log counts from its
-    start on."""
+    """The same out of a base backup, which begins with a checkpoint. `wanted` is asked once it has begun. Where pages have images only while a backup
+    is taken, the log counts from its start on."""
     with ReplicationConnection(dsn) as connection:
         backup = BaseBackup.begun(connection, max_rate)
         with _received(dsn, wal, backup.start, tell) as reception:
