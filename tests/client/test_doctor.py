@@ -293,6 +293,7 @@ def test_slots_that_hold_back_wal(major: int) -> None:
     with Server(major, {"max_slot_wal_keep_size": "2MB", "wal_keep_size": 0, "max_wal_size": "2MB"}, dbname="app") as server:
         server.say(*READER)
         assert only(examine(server, "reader"), "replication slots").severity == OK
+        server.checkpoint()  # a slot begins at the last one's redo pointer, which may be out of reach already
         server.say(
             "SELECT pg_create_physical_replication_slot('empty')",
             "SELECT pg_create_logical_replication_slot('logical', 'test_decoding')",
