@@ -187,7 +187,7 @@ def test_a_slot_that_waits_for_transactions_is_given_up(tmp_path: Path) -> None:
             assert _said(_ended(client, WAITS, client.cancel)) == USER_REQUEST
             client.execute(b"SET statement_timeout = '1s'")
             assert _ended(client, WAITS, lambda: None).sqlstate == "57014"
+            client.execute(b"RESET statement_timeout")
             assert client.execute(b"SELECT count(*) FROM pg_replication_slots").fetchall() == [(0,)]
             long.commit()
-            client.execute(b"RESET statement_timeout")
             client.execute(WAITS)
