@@ -27,7 +27,7 @@ from tailrace.client.restored_wal import RestoredWal
 from tailrace.client.wal_archive import ResumePoint, WalArchive
 from tailrace.dataclass import dataclass
 from tailrace.errors import FailedWrite, MissingHistory, PeerError, TailraceError, UsageError
-from tailrace.model import Lsn
+from tailrace.model import PG_EPOCH, Lsn
 from tailrace.storage.file_lock import FileLock
 from tailrace.storage.segment_files import identity_of, list_segments
 from tailrace.storage.wakeup import ReceiverSocket, force_reply
@@ -43,8 +43,8 @@ _LOOK_EVERY, _LOOK_AGAIN = 1.0, 0.05
 """Seconds after which who waits for the server looks whether to stop; and, while consumers have not confirmed all, whether they have: one in another
 container cannot wake us."""
 _TRIES, _MOMENT = 10, 0.002
-_EPOCH = 946_684_800_000_000
-"""PostgreSQL's clock begins with 2000: so many microseconds after Unix's."""
+_EPOCH = int(PG_EPOCH.timestamp()) * 1_000_000
+"""Where PostgreSQL's clock begins, in microseconds of Unix's."""
 _GONE, _NOT_CONNECTED = "58P01", "08001"
 _AHEAD = "is ahead of the WAL flush position of this server"
 _REMOVED = "has already been removed"

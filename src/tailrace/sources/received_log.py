@@ -19,6 +19,7 @@ from tempfile import TemporaryDirectory
 from typing import BinaryIO
 
 from tailrace.checksummed_file import FileKind, fact
+from tailrace.client.conninfo import conninfo_of, parameters_of
 from tailrace.client.receiver import LOCK, Receiver, received_upto
 from tailrace.client.reception import Reception, receiving
 from tailrace.client.refusals import is_away
@@ -234,13 +235,11 @@ def _nobody(_: str) -> None:
 
 def _from_anywhere(dsn: str) -> str:
     """With files named by their whole paths."""
-    from psycopg import conninfo  # noqa: PLC0415 - only those who connect need it
-
-    words = conninfo.conninfo_to_dict(dsn)
+    words = parameters_of(dsn)
     there = {
         name: str(Path(str(value)).absolute()) for name, value in words.items() if name in _FILES and Path(str(value)).exists()
     }
-    return conninfo.make_conninfo(dsn, **there)
+    return conninfo_of(dsn, **there)
 
 
 def hold_of(source: str | Path) -> FileLock | None:
