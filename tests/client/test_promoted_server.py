@@ -9,17 +9,13 @@ import pytest
 
 from support.decoding import check_equal
 from support.servers import Server
-from support.slots import TAILRACE
+from support.slots import TAILRACE, peeked_text
 from support.standbys import caught_up, standby_of
 from support.waiting import until
 
 pytestmark = pytest.mark.postgres
 ALL = [pytest.param(18, marks=pytest.mark.soak), *(pytest.param(major, marks=pytest.mark.matrix) for major in (14, 15, 16, 17))]
 KEEPS = {"wal_keep_size": "200MB"}
-
-
-def _given(server: Server, slot: str) -> str:
-    return "".join(f"{data}\n" for _, _, data in server.sql(f"SELECT * FROM pg_logical_slot_peek_changes('{slot}', NULL, NULL)"))
 
 
 def _busy(server: Server, turn: int) -> None:
@@ -45,14 +41,14 @@ def test_every_line_of_both(major: int, tmp_path: Path) -> None:
         with subprocess.Popen(receive, stderr=subprocess.DEVNULL) as consumer:
             try:
                 _busy(primary, 0)
-                before = _given(primary, "theirs")
+                before = peeked_text(primary, "theirs")
                 primary.stop()
                 standby.sql("SELECT pg_promote()")
                 standby.say(create)
                 for turn in (1, 2):
                     _busy(standby, turn)
                     standby.restart()
-                expected = before + _given(standby, "theirs")
+                expected = before + peeked_text(standby, "theirs")
                 until(lambda: file.exists() and file.read_text().count("\n") >= expected.count("\n"))
             finally:
                 consumer.terminate()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -13,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from support.archives import written_by_servers
 from support.command import Run
 from support.decoding import check_equal
 from support.servers import Server
@@ -37,12 +37,8 @@ MB = 1 << 20
 @pytest.fixture
 def theirs() -> Iterator[Path]:
     """A server's archive, where servers may write, whoever they run as."""
-    home = Path(tempfile.mkdtemp(prefix="tailrace-archive-"))
-    home.chmod(0o755)
-    (home / "archive").mkdir()
-    (home / "archive").chmod(0o777)
-    yield home / "archive"
-    shutil.rmtree(home)
+    with written_by_servers() as folder:
+        yield folder
 
 
 def _archiving(major: int, theirs: Path, settings: Mapping[str, str] | None = None, **more: Any) -> Server:

@@ -14,7 +14,7 @@ from support.command import Run
 from support.decoding import check_equal
 from support.load import loaded
 from support.servers import Server
-from support.slots import TAILRACE
+from support.slots import TAILRACE, peeked_text
 from support.waiting import until
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.sources import received_log as received
@@ -22,10 +22,6 @@ from tailrace.sources import received_log as received
 pytestmark = pytest.mark.postgres
 ALL = [18, *(pytest.param(major, marks=pytest.mark.matrix) for major in (14, 15, 16, 17))]
 KEEPS = {"wal_keep_size": "200MB"}
-
-
-def _theirs(server: Server) -> str:
-    return "".join(f"{data}\n" for _, _, data in server.sql("SELECT * FROM pg_logical_slot_peek_changes('theirs', NULL, NULL)"))
 
 
 @pytest.mark.parametrize("major", ALL)
@@ -51,7 +47,7 @@ def test_it_receives_what_the_servers_slot_gives(major: int, tmp_path: Path) -> 
                         "INSERT INTO before SELECT coalesce(max(id), 0) + 1 FROM before",
                     )
                     server.restart()
-                last = _theirs(server)
+                last = peeked_text(server)
                 until(lambda: file.exists() and file.read_text().count("\n") >= last.count("\n"))
             finally:
                 consumer.terminate()
@@ -148,7 +144,7 @@ def test_every_line_once_whatever_is_killed(kills: int, seconds: float, tmp_path
                     server.start()
         end = server.flush_lsn()
         subprocess.run([*receive, "--endpos", end], check=True, timeout=120, stderr=subprocess.DEVNULL)
-        check_equal(file.read_text(), _theirs(server))
+        check_equal(file.read_text(), peeked_text(server))
         whole = sorted((state / "received").glob("0*[0-9A-F]"))
         assert len(whole) > kills // 2
         for path in whole:

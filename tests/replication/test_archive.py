@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import tarfile
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import pytest
 
 from support.acquired import acquired
-from support.archives import create_on_archive, ours_upto, place_of, switch_until_whole
+from support.archives import create_on_archive, ours_upto, place_of, switch_until_whole, written_by_servers
 from support.cases import open_case
 from support.command import Run
 from support.decoding import check_equal
@@ -40,12 +39,8 @@ def archiving(archive: Path, command: str = COPIED, settings: Mapping[str, str] 
 @pytest.fixture
 def archive() -> Iterator[Path]:
     """Where servers may write, whoever they run as."""
-    home = Path(tempfile.mkdtemp(prefix="tailrace-archive-"))
-    home.chmod(0o755)
-    (home / "archive").mkdir()
-    (home / "archive").chmod(0o777)
-    yield home / "archive"
-    shutil.rmtree(home)
+    with written_by_servers() as folder:
+        yield folder
 
 
 def cleaned(tailrace: Run, archive: Path, *words: object) -> Any:

@@ -16,7 +16,7 @@ import tailrace as api
 from support.command import Run
 from support.served import Served
 from support.servers import Server
-from support.slots import TAILRACE
+from support.slots import TAILRACE, peeked
 from support.waiting import until
 from tailrace import spark as tailrace_spark
 from tailrace.lake.mirror import mirror
@@ -60,8 +60,7 @@ def unreadable() -> Iterator[Callable[[Path], None]]:
 
 
 def _theirs(server: Server, slot: str = "theirs") -> str:
-    rows = server.sql(f"SELECT lsn::text, xid::text, data FROM pg_logical_slot_peek_changes('{slot}', NULL, NULL)")
-    return "".join(f"{lsn}\t{xid}\t{data}\n" for lsn, xid, data in rows)
+    return "".join(f"{lsn}\t{xid}\t{data}\n" for lsn, xid, data in peeked(server, slot))
 
 
 def test_decode(server: Server, tailrace: Run) -> None:

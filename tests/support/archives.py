@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +19,17 @@ from tailrace.cli.verbs.slot import create
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, Source, capture
 from tailrace.replication.acquired import Acquired
+
+
+@contextmanager
+def written_by_servers() -> Iterator[Path]:
+    """A folder for archives, where servers may write, whoever they run as."""
+    home = Path(tempfile.mkdtemp(prefix="tailrace-archive-"))
+    home.chmod(0o755)
+    (home / "archive").mkdir()
+    (home / "archive").chmod(0o777)
+    yield home / "archive"
+    shutil.rmtree(home)
 
 
 @contextmanager

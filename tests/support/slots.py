@@ -36,6 +36,16 @@ def theirs(server: Server, upto: str | None = None, changes: int | None = None, 
     return "".join(f"{lsn}\t{xid}\t{data}\n" for lsn, xid, data in rows)
 
 
+def peeked(server: Server, slot: str = THEIRS) -> list[tuple[str, str, str]]:
+    """What the server's slot would give: LSN, xid and text."""
+    return server.sql(f"SELECT lsn::text, xid::text, data FROM pg_logical_slot_peek_changes('{slot}', NULL, NULL)")  # type: ignore[return-value]
+
+
+def peeked_text(server: Server, slot: str = THEIRS) -> str:
+    """Its text alone, a line a row."""
+    return "".join(f"{data}\n" for _, _, data in peeked(server, slot))
+
+
 def ours(
     consumer: Acquired, upto: Lsn | None = None, options: Mapping[str, str] | None = None, *, plugin: TestDecoding | None = None,
     work_mem: int = WORK_MEM,
