@@ -12,7 +12,7 @@ from measure import Measure, measured, median
 from support.builds import find_build
 from support.servers import Server
 from tailrace.model import Lsn
-from tailrace.storage.segments import segment_name
+from tailrace.storage.segment import segment_name
 from workloads import EVERYTHING, Workload
 
 MAJOR = 16

@@ -24,7 +24,7 @@ from tailrace.client.reception import receiving
 from tailrace.client.restore_command import RESTORED, RestoreCommand
 from tailrace.errors import CorruptWal, MissingHistory, PeerError, TailraceError, UsageError
 from tailrace.model import Lsn
-from tailrace.storage.segments import segment_name
+from tailrace.storage.segment import segment_name
 
 pytestmark = pytest.mark.postgres
 ALL = [18, *(pytest.param(major, marks=pytest.mark.matrix) for major in (14, 15, 16, 17))]

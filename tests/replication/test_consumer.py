@@ -21,7 +21,7 @@ from tailrace.pipeline import LocalRunner
 from tailrace.plan.demand import OF_TABLES
 from tailrace.replication.get_changes import new_windows
 from tailrace.replication.slot_location import SlotLocation
-from tailrace.storage.segments import segment_name
+from tailrace.storage.segment import segment_name
 from tailrace.window import WindowSize
 
 pytestmark = pytest.mark.postgres

@@ -16,7 +16,7 @@ from tailrace.cli.verbs.slot import create
 from tailrace.errors import TailraceError, UsageError
 from tailrace.pipeline import LocalRunner
 from tailrace.replication.slot_location import SlotLocation
-from tailrace.storage.segments import segment_name
+from tailrace.storage.segment import segment_name
 
 pytestmark = pytest.mark.postgres
 

@@ -15,7 +15,7 @@ from support.watching import opened_places
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner
 from tailrace.replication.slot_location import SlotLocation
-from tailrace.storage.segments import segment_name
+from tailrace.storage.segment import segment_name
 
 CELL = 64  # segments: so much of the log is kept, or forgotten, together
 SWITCHES = f"""DO $$ BEGIN FOR i IN 1..{CELL} LOOP

@@ -12,7 +12,7 @@ from tailrace.errors import count_of
 from tailrace.model import Lsn
 from tailrace.replication.archive import Cleanup, WaysBack, clean_up, look_through
 from tailrace.replication.slot_location import SlotLocation
-from tailrace.storage.segments import Segment
+from tailrace.storage.segment import Segment
 
 
 def cleanup(source: Path, state: list[Path], backups: list[Path], catalogs: list[Path], *, delete: bool, as_json: bool) -> None:

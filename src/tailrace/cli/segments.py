@@ -12,8 +12,9 @@ from tailrace.errors import TailraceError
 from tailrace.model import Lsn
 from tailrace.sources.dsn import is_dsn
 from tailrace.sources.source import Source, wal_of
+from tailrace.storage.segment import Segment
 from tailrace.storage.segment_files import arrange, identity_of, list_segments
-from tailrace.storage.segments import Segment, Segments
+from tailrace.storage.segments import Segments
 from tailrace.wal.page_header import SHORT_PAGE_HEADER, page_address
 
 

@@ -18,8 +18,8 @@ from tailrace.client.wal_archive import ResumePoint, WalArchive
 from tailrace.dataclass import dataclass
 from tailrace.errors import CorruptWal, TailraceError
 from tailrace.model import PAGE_SIZE, Lsn
+from tailrace.storage.segment import PARTIAL, Segment, segment_name
 from tailrace.storage.segment_files import history_of, identity_of, parse_history
-from tailrace.storage.segments import PARTIAL, Segment, segment_name
 from tailrace.storage.whole_file import sync_folder
 from tailrace.wal.page_header import LongPageHeader
 

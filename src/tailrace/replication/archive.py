@@ -26,8 +26,9 @@ from tailrace.replication.waiting import finish
 from tailrace.slots.slot import Slot
 from tailrace.storage.backups import BACKUP_HISTORY, WalNeed, needs_of_backups, needs_of_states
 from tailrace.storage.directory import DataDirectory
+from tailrace.storage.segment import Segment, in_place
 from tailrace.storage.segment_files import arrange, identity_of, list_segments
-from tailrace.storage.segments import Segment, Segments, in_place
+from tailrace.storage.segments import Segments
 
 _HISTORY = re.compile(r"[0-9A-F]{8}\.history")
 

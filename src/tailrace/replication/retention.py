@@ -32,8 +32,9 @@ from tailrace.slots.wal_keep import WalKeep, parse_wal_keep
 from tailrace.sources.received_log import HELD, ReceivedLog
 from tailrace.storage.backups import WalNeed, needs_of_backups, needs_of_states
 from tailrace.storage.file_lock import FileLock
+from tailrace.storage.segment import Segment
 from tailrace.storage.segment_files import arrange, list_segments
-from tailrace.storage.segments import Segment, Segments
+from tailrace.storage.segments import Segments
 
 EVERY, _AT_THE_LATEST = 10.0, 60.0
 """Seconds from one look at whether a segment has become whole to the next; and after which what slots need is looked at all the same."""

@@ -16,7 +16,8 @@ from typing import Self
 from tailrace.dataclass import dataclass
 from tailrace.model import PAGE_SIZE, Lsn
 from tailrace.sources.source import wal_of
-from tailrace.storage.segments import Segments, segment_name
+from tailrace.storage.segment import segment_name
+from tailrace.storage.segments import Segments
 from tailrace.wal.page_header import SHORT_PAGE_HEADER, page_address
 from tailrace.wal.record_header import may_begin
 

@@ -12,7 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from tailrace.model import Lsn
-from tailrace.storage.segments import Segment, Segments, segment_name
+from tailrace.storage.segment import Segment, segment_name
+from tailrace.storage.segments import Segments
 from tailrace.wal.page_header import SHORT_PAGE_HEADER, page_address
 
 

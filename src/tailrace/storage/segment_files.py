@@ -12,13 +12,17 @@ import stat
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tailrace.dataclass import dataclass
 from tailrace.errors import CorruptWal, MissingHistory, TailraceError
 from tailrace.model import PAGE_SIZE, Lsn
-from tailrace.storage.segments import Segment, Segments, in_place
+from tailrace.storage.segment import Segment, in_place
 from tailrace.wal.page_header import LONG_HEADER, LONG_PAGE_HEADER, LongPageHeader
 from tailrace.wal.versions import WalFormat, format_of_magic
+
+if TYPE_CHECKING:
+    from tailrace.storage.segments import Segments
 
 _NAME = re.compile(r"([0-9A-F]{8})([0-9A-F]{8})([0-9A-F]{8})(?:(\.partial)?(\.gz|\.zst|\.lz4)?|(\.gz|\.zst|\.lz4)(\.partial))\Z")
 """pg_receivewal puts `.partial` behind the compression, an archiver that compresses what it gets puts it before."""
@@ -103,6 +107,8 @@ def arrange(directory: str | Path, since: Lsn | None = None, *, system: int | No
         rival = by_number.get(segment.number)
         if rival is None or _rank(segment) > _rank(rival):
             by_number[segment.number] = segment
+    from tailrace.storage.segments import Segments  # noqa: PLC0415 - who lists files needs no arrays
+
     return Segments(str(directory), size, identity.system, identity.form.major, by_number, history)
 
 

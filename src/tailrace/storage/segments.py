@@ -8,40 +8,24 @@ few paths.
 from __future__ import annotations
 
 import errno
-import gzip
 import os
-import zlib
-from collections.abc import Callable
-from dataclasses import field, replace
+from dataclasses import field
 from io import FileIO
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from tailrace.dataclass import dataclass
 from tailrace.errors import CorruptWal, FailedWrite, MissingHistory
 from tailrace.model import PAGE_SIZE, Lsn
+from tailrace.storage.segment import Segment, segment_name
 from tailrace.wal.pages import LogIdentity, WalBytes, spacious
 from tailrace.wal.versions import FORMATS
 
-PARTIAL = ".partial"
 _ON_DISK_ALREADY = (errno.ENOENT, errno.EROFS, errno.EINVAL)
 """It is complete by now, and was synced before it was renamed; or it lies where nobody writes, or nothing can be synced."""
-_CHUNK = 1 << 16
-
-
-def _arrow_stream(codec: str) -> Callable[[str], Any]:
-    return lambda path: pa.CompressedInputStream(pa.OSFile(path), codec)
-
-
-_EXPANDERS: dict[str, Callable[[str], Any]] = {
-    ".gz": gzip.open,
-    ".zst": _arrow_stream("zstd"),
-    ".lz4": _arrow_stream("lz4"),
-}
 
 
 class UnfinishedCopy(CorruptWal):
@@ -53,58 +37,6 @@ class UnfinishedCopy(CorruptWal):
         unfinished = cls(error.message)
         vars(unfinished).update(vars(error))
         return unfinished
-
-
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """One file of the log; a `partial` one may be shorter than a segment is. `size` is the file's when it was listed, None if it
-    is no regular file.
-
-    Of a segment that a server still writes, the spool has the first `settled` bytes, which no longer change; `filling` is the
-    page behind them, as it was when it was copied.
-    """
-
-    timeline: int
-    number: int
-    path: str
-    compression: str
-    partial: bool
-    size: int | None
-    settled: int | None = None
-    filling: bytes = b""
-
-    def completed(self) -> Segment:
-        """The segment that this partial one became, under the name that it then has."""
-        path = Path(self.path)
-        return replace(self, path=str(path.with_name(path.name.replace(PARTIAL, ""))), partial=False)
-
-    def read(self, most: int = -1) -> bytes:
-        """Its bytes, or the first so many. Of a compressed partial one, as much as was written; also if it has been completed
-        and renamed."""
-        if self.partial and not Path(self.path).exists():
-            return self.completed().read(most)
-        if not self.compression:
-            with open(self.path, "rb") as file:
-                return file.read(most)
-        parts: list[bytes] = []
-        got = 0
-        try:
-            with _EXPANDERS[self.compression](self.path) as stream:
-                while (got < most or most < 0) and (part := bytes(stream.read(_CHUNK))):
-                    parts.append(part)
-                    got += len(part)
-        except (EOFError, zlib.error, pa.ArrowInvalid, gzip.BadGzipFile, OSError) as error:
-            if isinstance(error, FileNotFoundError):
-                raise
-            if not self.partial:
-                raise CorruptWal(f'could not decompress WAL segment "{self.path}": {error}', file=self.path) from error
-        data = b"".join(parts)
-        return data if most < 0 else data[:most]
-
-
-def in_place(listed: Segment, size: int) -> Segment:
-    """A segment whose number was read from its name as if of 16 MB, with that of segments of `size`."""
-    return replace(listed, number=(listed.number >> 32) * ((1 << 32) // size) + (listed.number & 0xFFFFFFFF))
 
 
 @dataclass(slots=True)
@@ -295,8 +227,3 @@ def _written(file: FileIO, offset: int, length: int) -> int:
 
 def _is_cut_short(error: BaseException | None) -> bool:
     return isinstance(error, EOFError) or "Truncated" in str(error)
-
-
-def segment_name(timeline: int, number: int, size: int) -> str:
-    per = (1 << 32) // size
-    return f"{timeline:08X}{number // per:08X}{number % per:08X}"

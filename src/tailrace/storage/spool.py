@@ -27,8 +27,9 @@ from tailrace.errors import FailedWrite
 from tailrace.model import Lsn
 from tailrace.storage.kept_copies import kept_copies
 from tailrace.storage.lease import Lease, first_leased, is_lease
+from tailrace.storage.segment import Segment, segment_name
 from tailrace.storage.segment_files import place_of_name
-from tailrace.storage.segments import Segment, Segments, segment_name
+from tailrace.storage.segments import Segments
 from tailrace.storage.spool_copies import bring_up, compared
 from tailrace.user_cache import user_cache
 from tailrace.wal.page_header import SHORT_PAGE_HEADER, page_address

@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from struct import Struct as Packing
-from typing import Annotated, Any, ClassVar, NamedTuple, Self, get_origin, get_type_hints
-
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self, get_origin, get_type_hints
 
 from tailrace.errors import CorruptWal
 from tailrace.majors import Compared
 from tailrace.model import Locator, Lsn
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
 
 
 class CType(NamedTuple):
@@ -130,9 +131,13 @@ class Struct:
 def read_u32s(data: bytes, at: int, count: int) -> NDArray[np.uint32]:
     """`uint32[count]` at `data[at]`. Raises CorruptWal if it does not end within `data`."""
     check_length(data, at + 4 * count)
+    import numpy as np  # noqa: PLC0415 - whoever receives a log reads page headers, and has no arrays
+
     return np.frombuffer(data, "<u4", count, at)
 
 
 def write_u32s(numbers: ArrayLike) -> bytes:
     """The same bytes again."""
+    import numpy as np  # noqa: PLC0415
+
     return np.asarray(numbers, "<u4").tobytes()
