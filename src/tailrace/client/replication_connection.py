@@ -12,6 +12,19 @@ from contextlib import contextmanager
 from typing import Any, Self
 
 from tailrace.client.conninfo import conninfo_of, parameters_of, used_by
+from tailrace.client.libpq import (
+    COMMAND_OK,
+    COPY_BOTH,
+    COPY_IN,
+    COPY_OUT,
+    MESSAGE_DETAIL,
+    MESSAGE_HINT,
+    MESSAGE_PRIMARY,
+    OK,
+    SQLSTATE,
+    TUPLES_OK,
+    libpq,
+)
 from tailrace.client.refusals import refused
 from tailrace.dataclass import dataclass
 from tailrace.errors import PeerError
@@ -42,15 +55,14 @@ class ReplicationConnection:
     """One connection. Each method raises PeerError with the server's words and SQLSTATE, 08006 where there is no server any more."""
 
     def __init__(self, dsn: str) -> None:
-        from psycopg import OperationalError, pq  # noqa: PLC0415 - only those who connect need it
-
-        self._pq, self._lost = pq, OperationalError
+        library = libpq()
+        self._lost = library.errors
         words = conninfo_of(dsn, dbname="replication", replication="true")
         given = parameters_of(words)
         if "application_name" not in given and "fallback_application_name" not in given:
             words = conninfo_of(words, fallback_application_name=APPLICATION_NAME)
-        self._raw = pq.PGconn.connect(words.encode())
-        if self._raw.status != pq.ConnStatus.OK:
+        self._raw = library.connection.connect(words.encode())
+        if self._raw.status != OK:
             error = refused(dsn, _text(self._raw.error_message), used_by(self._raw))
             self._raw.finish()
             raise error
@@ -82,16 +94,16 @@ class ReplicationConnection:
 
     def timeline_history(self, timeline: int) -> bytes:
         """TIMELINE_HISTORY: what stands in the timeline's history file."""
-        result = self._checked(self._raw.exec_(f"TIMELINE_HISTORY {timeline}".encode()))
+        result = self._checked(self._answer(f"TIMELINE_HISTORY {timeline}"))
         return bytes(result.get_value(0, 1) or b"")
 
     def create_slot(self, name: str, *, temporary: bool) -> None:
         """A physical slot, that keeps WAL from where it is made."""
         kind = "TEMPORARY " if temporary else ""
-        self._checked(self._raw.exec_(f'CREATE_REPLICATION_SLOT "{name}" {kind}PHYSICAL RESERVE_WAL'.encode()))
+        self._checked(self._answer(f'CREATE_REPLICATION_SLOT "{name}" {kind}PHYSICAL RESERVE_WAL'))
 
     def drop_slot(self, name: str) -> None:
-        self._checked(self._raw.exec_(f'DROP_REPLICATION_SLOT "{name}"'.encode()))
+        self._checked(self._answer(f'DROP_REPLICATION_SLOT "{name}"'))
 
     # -- a command of several answers, COPY among them -------------------------------------------------------------------------
 
@@ -105,10 +117,11 @@ class ReplicationConnection:
         with self._unless_lost():
             while self._raw.is_busy():
                 self.wait(1.0)
+                self._raw.consume_input()
             result = self._raw.get_result()
         if result is None:
             return []
-        return None if result.status == self._pq.ExecStatus.COPY_OUT else _rows_of(self._checked(result))
+        return None if result.status == COPY_OUT else _rows_of(self._checked(result))
 
     def copied(self) -> Iterator[memoryview]:
         """What the COPY brings, as it comes: libpq's own memory, which stays until the next is asked for."""
@@ -123,8 +136,8 @@ class ReplicationConnection:
     def start(self, at: Lsn, timeline: int, slot: str = "") -> TimelineEnd | None:
         """START_REPLICATION PHYSICAL. Where the timeline ends there already, what follows it; else None, and messages come."""
         named = f'SLOT "{slot}" ' if slot else ""
-        result = self._raw.exec_(f"START_REPLICATION {named}PHYSICAL {at} TIMELINE {timeline}".encode())
-        if result.status == self._pq.ExecStatus.COPY_BOTH:
+        result = self._answer(f"START_REPLICATION {named}PHYSICAL {at} TIMELINE {timeline}")
+        if result.status == COPY_BOTH:
             return None
         return self._timeline_end(self._checked(result))
 
@@ -150,16 +163,7 @@ class ReplicationConnection:
 
     def wait(self, seconds: float) -> bool:
         """Until something comes, or so much time has gone by. Whether something came at the other socket."""
-        is_other = False
-        for number, _ in self._poll.poll(seconds * 1000):
-            if number == self._other:
-                is_other = True
-                continue
-            try:
-                self._raw.consume_input()
-            except self._lost as error:
-                raise self._lost_by(error) from error
-        return is_other
+        return any(number == self._other for number, _ in self._poll.poll(seconds * 1000))
 
     def send(self, data: bytes) -> None:
         """A message to the walsender."""
@@ -180,14 +184,13 @@ class ReplicationConnection:
 
     def end_of_stream(self) -> TimelineEnd | None:
         """Behind the last message: which timeline follows, or None where the server ends. Raises for what made the stream end."""
-        states = self._pq.ExecStatus
         with self._unless_lost():
             result = self._raw.get_result()
-            if result is not None and result.status in (states.COPY_IN, states.COPY_BOTH):
+            if result is not None and result.status in (COPY_IN, COPY_BOTH):
                 self._raw.put_copy_end()
                 self._raw.flush()
                 result = self._raw.get_result()
-        if result is None or result.status == states.COMMAND_OK:
+        if result is None or result.status == COMMAND_OK:
             return None
         return self._timeline_end(self._checked(result))
 
@@ -198,17 +201,18 @@ class ReplicationConnection:
             pass
         return end
 
+    def _answer(self, command: str) -> Any:
+        with self._unless_lost():
+            return self._raw.exec_(command.encode())
+
     def _rows(self, command: str) -> Sequence[Sequence[str]]:
-        return _rows_of(self._checked(self._raw.exec_(command.encode())))
+        return _rows_of(self._checked(self._answer(command)))
 
     def _checked(self, result: Any) -> Any:
-        states = self._pq.ExecStatus
-        if result.status in (states.TUPLES_OK, states.COMMAND_OK):
+        if result.status in (TUPLES_OK, COMMAND_OK):
             return result
-        fields = self._pq.DiagnosticField
         message, detail, hint, state = (
-            _text(result.error_field(each) or b"")
-            for each in (fields.MESSAGE_PRIMARY, fields.MESSAGE_DETAIL, fields.MESSAGE_HINT, fields.SQLSTATE)
+            _text(result.error_field(each) or b"") for each in (MESSAGE_PRIMARY, MESSAGE_DETAIL, MESSAGE_HINT, SQLSTATE)
         )
         lost = _text(result.error_message or self._raw.error_message)
         raise PeerError(message or lost, detail=detail, hint=hint, sqlstate=state or "08006")
