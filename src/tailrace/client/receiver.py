@@ -18,12 +18,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tailrace.client.kept_wal import KeptWal
 from tailrace.client.refusals import is_away
 from tailrace.client.replication_connection import ReplicationConnection, SystemIdentity, TimelineEnd
 from tailrace.client.restore_command import RestoreCommand
-from tailrace.client.restored_wal import RestoredWal
 from tailrace.client.wal_archive import ResumePoint, WalArchive
 from tailrace.dataclass import dataclass
 from tailrace.errors import FailedWrite, MissingHistory, PeerError, TailraceError, UsageError
@@ -33,6 +33,9 @@ from tailrace.storage.segment_files import identity_of, list_segments
 from tailrace.storage.wakeup import ReceiverSocket, force_reply
 from tailrace.storage.whole_file import make_folder
 from tailrace.wire.stream import PrimaryKeepalive, StandbyStatusUpdate, read_from_walsender, wal_in, write_to_walsender
+
+if TYPE_CHECKING:
+    from tailrace.client.restored_wal import RestoredWal
 
 LOCK = ".receiver"
 _REPORT_EVERY = 10.0
@@ -243,6 +246,8 @@ class Receiver:
     def _restored(self, archive: WalArchive) -> RestoredWal | None:
         if self.restore is None or self._identity is None:
             return None
+        from tailrace.client.restored_wal import RestoredWal  # noqa: PLC0415 - only who has a command needs it
+
         timeline, system = self._identity.timeline, self._identity.system
         return RestoredWal(self.restore, archive, system, timeline, lambda: self._is_stopping, self.tell, self._tell_others)
 

@@ -4,25 +4,24 @@ In: the bytes of the log, in order. Out: segment files; the one that is being wr
 the directory sees each record once it is there. What is there already is compared with what comes, and never changed: a server that was put back to
 an earlier copy of itself writes another history under the same names.
 
-A segment that is full is synced and renamed by a thread, while the next is written: `flushed` is behind that.
+A segment that is full is synced and renamed by a thread, while the next is written: `flushed` is behind that. They get their names in their order,
+and none behind one that failed: what lies before a whole segment is not received again.
 """
 
 from __future__ import annotations
 
 import os
 from collections import deque
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
-
-import numpy as np
+from threading import Thread
 
 from tailrace.dataclass import dataclass
 from tailrace.errors import CorruptWal, FailedWrite, PeerError, UsageError
 from tailrace.model import PAGE_SIZE, Lsn
+from tailrace.storage.segment import PARTIAL, in_place, segment_name
 from tailrace.storage.segment_files import arrange, list_segments
-from tailrace.storage.segments import PARTIAL, in_place, segment_name
 from tailrace.storage.whole_file import sync_folder, write_whole
 
 _ALIGNED = 8
@@ -55,8 +54,7 @@ class WalArchive:
     """Whether there were bytes in the open segment before."""
     _is_new: bool = False
     """Whether the open segment's name may not be on disk yet."""
-    _finishing: deque[tuple[Future[None], Path, Lsn]] = field(default_factory=deque)
-    _thread: ThreadPoolExecutor | None = None
+    _finishing: deque[_Finishing] = field(default_factory=deque)
 
     def resume_point(self, *, is_behind_whole: bool = False) -> ResumePoint | None:
         """None where nothing was received yet. If it `is_behind_whole`, the last whole segment is not received again."""
@@ -130,9 +128,8 @@ class WalArchive:
         if self._file >= 0:
             file, self._file = self._file, -1
             os.close(file)
-        if self._thread is not None:
-            self._thread.shutdown()
-            self._thread = None
+        for each in self._finishing:
+            each.join()
 
     def _open(self, number: int) -> None:
         """The segment: a whole one is there to be compared, one that is begun to be compared and filled, and else it is made."""
@@ -149,15 +146,16 @@ class WalArchive:
 
     def _is_there(self, offset: int, data: memoryview) -> bool:
         """Whether the file has these bytes. Raises CorruptWal where it has others: zeros of a partial segment are what was not received yet."""
-        there = np.frombuffer(os.pread(self._file, len(data), offset), np.uint8)
-        come = np.frombuffer(data, np.uint8)
-        if np.array_equal(there, come):
+        there, come = os.pread(self._file, len(data), offset), bytes(data)
+        if there == come:
             return True
         is_partial = self._path.name.endswith(PARTIAL)
-        other = np.flatnonzero((there != come[: len(there)]) & ((there != 0) if is_partial else True))
-        if not len(other) and is_partial:
+        if is_partial and come.startswith(there.rstrip(b"\0")):
             return False
-        lsn = Lsn(self.written + int(other[0] if len(other) else len(there)))
+        other = _first_other(there, come, is_partial=is_partial)
+        if other is None:
+            return False
+        lsn = Lsn(self.written + other)
         raise CorruptWal(
             f"the server's log has other bytes at {lsn} than were received from there before",
             hint="The server was put back to an earlier copy of itself, or the segment was damaged. Receive into another directory, and begin there "
@@ -173,20 +171,46 @@ class WalArchive:
             self._take_finished(0)
             self.flushed = self.written
             return
-        if self._thread is None:
-            self._thread = ThreadPoolExecutor(1, "tailrace segment")
-        self._finishing.append((self._thread.submit(_finish, file, self._path), self._path, self.written))
+        finishing = _Finishing(file, self._path, self.written, self._finishing[-1] if self._finishing else None)
+        self._finishing.append(finishing)
+        finishing.start()
 
     def _take_finished(self, most: int) -> None:
         """See how far it is flushed, and wait until no more than so many are being finished. Raises FailedWrite for one that failed."""
-        while self._finishing and (len(self._finishing) > most or self._finishing[0][0].done()):
-            finished, path, end = self._finishing[0]
-            try:
-                finished.result()
-            except OSError as error:
-                raise FailedWrite(f'could not fsync file "{path}": {error.strerror}', file=str(path)) from error
+        while self._finishing and (len(self._finishing) > most or not self._finishing[0].is_alive()):
+            first = self._finishing[0]
+            first.join()
+            if isinstance(first.failure, OSError):
+                raise FailedWrite(
+                    f'could not fsync file "{first.path}": {first.failure.strerror}', file=str(first.path)
+                ) from first.failure
+            if first.failure is not None:
+                raise first.failure
             self._finishing.popleft()
-            self.flushed = end
+            self.flushed = first.end
+
+
+class _Finishing(Thread):
+    """A full segment on its way to the disk, and to its own name, behind the one `before` it. `failure` is why it has not got there."""
+
+    def __init__(self, file: int, path: Path, end: Lsn, before: _Finishing | None) -> None:
+        super().__init__(name="tailrace segment")
+        self.path, self.end = path, end
+        self.failure: Exception | None = None
+        self._file, self._before = file, before
+
+    def run(self) -> None:
+        before, self._before = self._before, None
+        if before is not None:
+            before.join()
+            if before.failure is not None:
+                self.failure = before.failure
+                os.close(self._file)
+                return
+        try:
+            _finish(self._file, self.path)
+        except Exception as error:
+            self.failure = error
 
 
 def _finish(file: int, path: Path) -> None:
@@ -197,6 +221,17 @@ def _finish(file: int, path: Path) -> None:
         os.close(file)
     path.rename(path.with_name(path.name.removesuffix(PARTIAL)))
     sync_folder(path.parent)
+
+
+def _first_other(there: bytes, come: bytes, *, is_partial: bool) -> int | None:
+    """Where the first byte lies that is not what has come, or is missing; in a partial segment zeros are what has not come yet."""
+    import numpy as np  # noqa: PLC0415 - seldom called, and receiving has no other use for arrays
+
+    ours, theirs = np.frombuffer(there, np.uint8), np.frombuffer(come, np.uint8)[: len(there)]
+    other = np.flatnonzero((ours != theirs) & ((ours != 0) if is_partial else True))
+    if len(other):
+        return int(other[0])
+    return None if is_partial else len(there)
 
 
 def written_upto(directory: Path) -> Lsn | None:

@@ -1,0 +1,98 @@
+"""The files into which a log is received: what they are named when, and what counts as there before."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from tailrace.client.wal_archive import WalArchive
+from tailrace.errors import CorruptWal, FailedWrite
+from tailrace.model import PAGE_SIZE, Lsn
+from tailrace.storage.segment import segment_name
+
+SIZE = 1 << 20
+WAL = b"".join(number.to_bytes(8, "little") for number in range(1, 3 * SIZE // 8 + 1))
+"""Three segments; every eight bytes of them have a byte that is no zero."""
+
+
+def _name(number: int) -> str:
+    return segment_name(1, number, SIZE)
+
+
+def _opened(directory: Path) -> WalArchive:
+    archive = WalArchive(directory, SIZE)
+    archive.begin(1, Lsn(0))
+    return archive
+
+
+def test_none_gets_its_name_behind_one_that_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the log would be received from behind that one on when it comes again."""
+    sync, may_fail = os.fsync, threading.Event()
+
+    def fsync(file: int) -> None:
+        if Path(f"/proc/self/fd/{file}").readlink().name == f"{_name(1)}.partial":
+            may_fail.wait()
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        sync(file)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    archive = _opened(tmp_path)
+    archive.write(Lsn(0), memoryview(WAL))
+    may_fail.set()
+    with pytest.raises(FailedWrite, match=rf'could not fsync file ".*{_name(1)}\.partial": Input/output error'):
+        archive.sync()
+    archive.close()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [_name(0), f"{_name(1)}.partial", f"{_name(2)}.partial"]
+    assert archive.flushed == SIZE
+
+
+def test_what_is_durable_has_its_name(tmp_path: Path) -> None:
+    archive = _opened(tmp_path)
+    archive.write(Lsn(0), memoryview(WAL)[: 2 * SIZE + 5])
+    archive.sync()
+    assert archive.flushed == 2 * SIZE + 5
+    archive.close()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [_name(0), _name(1), f"{_name(2)}.partial"]
+
+
+@pytest.mark.parametrize("there", [
+    b"", WAL[:5000], WAL[: SIZE // 2].ljust(SIZE, b"\0"), bytes(SIZE),
+    WAL[:PAGE_SIZE] + bytes(3 * PAGE_SIZE) + WAL[4 * PAGE_SIZE : 6 * PAGE_SIZE] + bytes(SIZE - 6 * PAGE_SIZE),
+], ids=["nothing", "cut short", "half", "zeros", "pages that a crash has lost"])  # fmt: skip
+@pytest.mark.parametrize("message", [128 << 10, 3000])
+def test_a_partial_segment_is_filled(tmp_path: Path, there: bytes, message: int) -> None:
+    (tmp_path / f"{_name(0)}.partial").write_bytes(there)
+    archive = _opened(tmp_path)
+    for at in range(0, SIZE, message):
+        archive.write(Lsn(at), memoryview(WAL)[at : min(at + message, SIZE)])
+    archive.sync()
+    archive.close()
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {_name(0): WAL[:SIZE]}
+
+
+@pytest.mark.parametrize("suffix", ["", ".partial"])
+def test_other_bytes_are_left_alone(tmp_path: Path, suffix: str) -> None:
+    there = bytearray(WAL[:SIZE])
+    there[300_000] ^= 0xFF
+    there[300_001:] = bytes(SIZE - 300_001) if suffix else there[300_001:]
+    path = tmp_path / f"{_name(0)}{suffix}"
+    path.write_bytes(there)
+    archive = _opened(tmp_path)
+    with pytest.raises(CorruptWal) as caught:
+        archive.write(Lsn(0), memoryview(WAL)[:SIZE])
+    archive.close()
+    assert caught.value.lsn == 300_000
+    assert path.read_bytes() == there
+
+
+def test_a_whole_segment_that_is_cut_short(tmp_path: Path) -> None:
+    (tmp_path / _name(0)).write_bytes(WAL[:5000])
+    archive = _opened(tmp_path)
+    with pytest.raises(CorruptWal) as caught:
+        archive.write(Lsn(0), memoryview(WAL)[:SIZE])
+    archive.close()
+    assert caught.value.lsn == 5000
