@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +17,7 @@ from support.standbys import caught_up, standby_of
 from support.waiting import until
 from tailrace.client.receiver import Receiver, received_upto
 from tailrace.client.reception import receiving
-from tailrace.errors import CorruptWal, MissingHistory, TailraceError, UsageError
+from tailrace.errors import CorruptWal, MissingHistory, PeerError, TailraceError, UsageError
 from tailrace.model import Lsn
 
 pytestmark = pytest.mark.postgres
@@ -254,3 +255,31 @@ def test_what_a_kill_leaves_is_taken_up(tmp_path: Path) -> None:
             file.truncate(5000)
         assert Receiver(server.dsn(), tmp_path / "a", upto=end, retries=False).run() >= end
         _check_equal(tmp_path / "a", server, end)
+
+
+WRONG = {
+    "service=nix": 'definition of service "nix" not found',
+    "hostaddr=999.1.1.1": 'could not parse network address "999.1.1.1"',
+    "host=127.0.0.1 port=abc": 'invalid integer value "abc" for connection option "port"',
+}
+
+
+@pytest.mark.parametrize(("dsn", "said"), list(WRONG.items()))
+def test_a_connection_string_that_leads_nowhere(tmp_path: Path, dsn: str, said: str) -> None:
+    """It ends at once, though a server that is away is tried again and again."""
+    with pytest.raises(PeerError) as caught:
+        Receiver(dsn, tmp_path).run()
+    assert caught.value.message.startswith(said)
+
+
+def test_a_host_that_has_lost_its_name_is_waited_for(tmp_path: Path) -> None:
+    """By who has received from it before; and one of two hosts may come."""
+    (tmp_path / f"{1:024X}.partial").touch()
+    for directory, dsn in ((tmp_path, "hostaddr=999.1.1.1"), (tmp_path / "new", "hostaddr=999.1.1.1,127.0.0.1 port=1")):
+        said: list[str] = []
+        receiver = Receiver(dsn, directory, tell=said.append)
+        thread = threading.Thread(target=receiver.run)
+        thread.start()
+        until(lambda said=said: any("trying again" in line for line in said))
+        receiver.stop()
+        thread.join()

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tailrace.client.kept_wal import KeptWal
-from tailrace.client.refusals import is_away
+from tailrace.client.refusals import is_away, is_nowhere
 from tailrace.client.replication_connection import ReplicationConnection, SystemIdentity, TimelineEnd
 from tailrace.client.restore_command import RestoreCommand
 from tailrace.client.wal_archive import ResumePoint, WalArchive
@@ -143,7 +143,7 @@ class Receiver:
                     self._is_behind_whole = True
                     self.tell("the server does not have the last segment any more that was received, to be compared with")
                     continue
-                if not self.retries or _is_final(error) or (self.archive is None and _is_refusal(error)):
+                if not self.retries or _is_final(error) or (self.archive is None and self._is_refusal(error)):
                     raise _explained(error) from error
                 if self.archive is not None and self.archive.written > before:
                     pause, failing_since = _FIRST_PAUSE, 0.0
@@ -173,6 +173,13 @@ class Receiver:
     @property
     def _has_enough(self) -> bool:
         return self.upto is not None and self.archive is not None and self.archive.flushed >= self.upto
+
+    def _is_refusal(self, error: TailraceError) -> bool:
+        """Whether we do not get in, and will not the next time: who has been let in before may wait until that is put right, and so may who has
+        received something before until a host has its name again."""
+        if error.sqlstate != _NOT_CONNECTED:
+            return False
+        return not is_away(error.message) or (is_nowhere(error.message) and not list_segments(self.directory))
 
     # -- one connection --------------------------------------------------------------------------------------------------------
 
@@ -369,11 +376,6 @@ def _is_final(error: TailraceError) -> bool:
         error.sqlstate == _GONE or _REMOVED in error.message or _AHEAD in error.message
         or error.sqlstate in ("42704", "42501", "42601", "55000", "0A000", "08P01")
     )  # fmt: skip
-
-
-def _is_refusal(error: TailraceError) -> bool:
-    """Whether the server lets us not in, as it will the next time: who has been let in before may wait until that is put right."""
-    return error.sqlstate == _NOT_CONNECTED and not is_away(error.message)
 
 
 def _explained(error: TailraceError) -> TailraceError:

@@ -187,3 +187,15 @@ def is_away(said: str) -> bool:
     """Whether the server could not be reached, or takes nobody just now: that may be over in a moment. Else it was reached and refuses us, or what we
     connect with is wrong."""
     return _AWAY.search(said) is not None
+
+
+_NO_SUCH_ADDRESS = re.compile(
+    "Name or service not known|nodename nor servname provided|No address associated|could not parse network address"
+)
+
+
+def is_nowhere(said: str) -> bool:
+    """Whether there is no such host as the connection string names, nor another that it names beside it. Of one that is just getting its name, as
+    in a cluster that starts, the same is said."""
+    lines = [line for line in said.splitlines() if line.strip()]
+    return bool(lines) and all(_NO_SUCH_ADDRESS.search(line) for line in lines)

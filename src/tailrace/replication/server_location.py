@@ -57,6 +57,9 @@ def directory_to_read(source: str, state: Path, warn: Callable[[str], None]) -> 
         if not Path(source).is_dir():
             raise UsageError(f'source directory "{source}" does not exist')
         return Path(source)
-    log = log_of_server(source, state, warn).log
-    log.catch_up(warn)
-    return log.directory
+    server = log_of_server(source, state, warn)
+    if server.flushed:
+        server.log.receive_upto(server.flushed, warn)
+    else:
+        server.log.catch_up(warn)
+    return server.log.directory

@@ -169,6 +169,10 @@ class ReceivedLog:
             upto = written_upto(self.directory) or Lsn(0)
             tell(f"{error.message.splitlines()[0]}; there is what was received before, up to {upto}")
             return
+        self.receive_upto(upto, tell)
+
+    def receive_upto(self, upto: Lsn, tell: Callable[[str], None]) -> None:
+        """Have the log up to there, whoever receives it. Raises what ends that before."""
         with nullcontext(Reception(self.directory)) if self.is_received else self.receiving(_nobody, warn=tell) as reception:
             reception.wait(upto)
 
