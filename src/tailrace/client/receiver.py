@@ -131,11 +131,11 @@ class Receiver:
             try:
                 self._connected()
             except (PeerError, FailedWrite) as error:
+                if self._is_stopping:
+                    break
                 if _REMOVED in error.message and self._has_restored():
                     self._is_behind_whole = False
                     continue
-                if _REMOVED in error.message and self._is_stopping:
-                    break
                 if _REMOVED in error.message and not self._is_behind_whole:
                     self._is_behind_whole = True
                     self.tell("the server does not have the last segment any more that was received, to be compared with")
@@ -174,7 +174,7 @@ class Receiver:
     # -- one connection --------------------------------------------------------------------------------------------------------
 
     def _connected(self) -> None:
-        with ReplicationConnection(self.dsn) as connection:
+        with ReplicationConnection(self.dsn, lambda: self._is_stopping) as connection:
             identity = self._identity = connection.identify()
             self._kept = KeptWal.of(connection)
             archive = self.archive = self._archive(connection, identity)

@@ -1,17 +1,21 @@
 """A replication connection to a PostgreSQL server, as a standby has one (manual, "Streaming Replication Protocol"), on libpq.
 
 In: a connection string or URI, with all that libpq finds beside it (service file, .pgpass, environment, TLS). Out: what the server answers, and
-the messages of a physical stream. Nothing here waits but `wait`, and connecting: libpq holds the interpreter's lock while it waits for data.
+the messages of a physical stream. libpq is never left to wait by itself: it would hold the interpreter's lock meanwhile, so that neither a signal nor
+another thread came to its turn while a server is silent.
 """
 
 from __future__ import annotations
 
 import select
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
+from threading import Thread
 from typing import Any, Self
 
-from tailrace.client.conninfo import conninfo_of, parameters_of, used_by
+from tailrace.client.conninfo import connect, conninfo_of, libpq_words, parameters_of, used_by
 from tailrace.client.refusals import refused
 from tailrace.dataclass import dataclass
 from tailrace.errors import PeerError
@@ -19,6 +23,10 @@ from tailrace.model import Lsn
 
 _UNITS = {"kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 APPLICATION_NAME = "tailrace"
+_SILENT = 60.0
+"""Seconds in which a server must answer a command."""
+_LOOK_EVERY = 0.1
+_LOST = "08006"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,21 +47,23 @@ class TimelineEnd:
 
 
 class ReplicationConnection:
-    """One connection. Each method raises PeerError with the server's words and SQLSTATE, 08006 where there is no server any more."""
+    """One connection. Each method raises PeerError with the server's words and SQLSTATE, 08006 where there is no server any more, or none that
+    answers. `is_stopping` is asked while it is waited for the server to let us in, or to answer a command: who is to stop hears PeerError at once."""
 
-    def __init__(self, dsn: str) -> None:
+    def __init__(self, dsn: str, is_stopping: Callable[[], bool] | None = None) -> None:
         from psycopg import OperationalError, pq  # noqa: PLC0415 - only those who connect need it
 
-        self._pq, self._lost = pq, OperationalError
+        self._pq, self._lost, self._is_stopping = pq, OperationalError, is_stopping
         words = conninfo_of(dsn, dbname="replication", replication="true")
         given = parameters_of(words)
         if "application_name" not in given and "fallback_application_name" not in given:
             words = conninfo_of(words, fallback_application_name=APPLICATION_NAME)
-        self._raw = pq.PGconn.connect(words.encode())
-        if self._raw.status != pq.ConnStatus.OK:
-            error = refused(dsn, _text(self._raw.error_message), used_by(self._raw))
-            self._raw.finish()
-            raise error
+        try:
+            self._connection = connect(words) if is_stopping is None else _connected(words, is_stopping)
+        except OperationalError as error:
+            raise refused(dsn, libpq_words(error), used_by(error.pgconn) if error.pgconn else {}) from error
+        self._raw = self._connection.pgconn
+        self._raw.nonblocking = 0
         self._poll, self._other = select.poll(), -1
         self._poll.register(self._raw.socket, select.POLLIN)
 
@@ -61,7 +71,7 @@ class ReplicationConnection:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._raw.finish()
+        self._connection.close()
 
     # -- commands --------------------------------------------------------------------------------------------------------------
 
@@ -82,16 +92,16 @@ class ReplicationConnection:
 
     def timeline_history(self, timeline: int) -> bytes:
         """TIMELINE_HISTORY: what stands in the timeline's history file."""
-        result = self._checked(self._raw.exec_(f"TIMELINE_HISTORY {timeline}".encode()))
+        result = self._checked(self._answer(f"TIMELINE_HISTORY {timeline}"))
         return bytes(result.get_value(0, 1) or b"")
 
     def create_slot(self, name: str, *, temporary: bool) -> None:
         """A physical slot, that keeps WAL from where it is made."""
         kind = "TEMPORARY " if temporary else ""
-        self._checked(self._raw.exec_(f'CREATE_REPLICATION_SLOT "{name}" {kind}PHYSICAL RESERVE_WAL'.encode()))
+        self._checked(self._answer(f'CREATE_REPLICATION_SLOT "{name}" {kind}PHYSICAL RESERVE_WAL'))
 
     def drop_slot(self, name: str) -> None:
-        self._checked(self._raw.exec_(f'DROP_REPLICATION_SLOT "{name}"'.encode()))
+        self._checked(self._answer(f'DROP_REPLICATION_SLOT "{name}"'))
 
     # -- a command of several answers, COPY among them -------------------------------------------------------------------------
 
@@ -123,7 +133,7 @@ class ReplicationConnection:
     def start(self, at: Lsn, timeline: int, slot: str = "") -> TimelineEnd | None:
         """START_REPLICATION PHYSICAL. Where the timeline ends there already, what follows it; else None, and messages come."""
         named = f'SLOT "{slot}" ' if slot else ""
-        result = self._raw.exec_(f"START_REPLICATION {named}PHYSICAL {at} TIMELINE {timeline}".encode())
+        result = self._answer(f"START_REPLICATION {named}PHYSICAL {at} TIMELINE {timeline}")
         if result.status == self._pq.ExecStatus.COPY_BOTH:
             return None
         return self._timeline_end(self._checked(result))
@@ -176,7 +186,7 @@ class ReplicationConnection:
             raise self._lost_by(error) from error
 
     def _lost_by(self, error: Exception) -> PeerError:
-        return PeerError(_text(self._raw.error_message) or str(error), sqlstate="08006")
+        return PeerError(_text(self._raw.error_message) or str(error), sqlstate=_LOST)
 
     def end_of_stream(self) -> TimelineEnd | None:
         """Behind the last message: which timeline follows, or None where the server ends. Raises for what made the stream end."""
@@ -199,7 +209,33 @@ class ReplicationConnection:
         return end
 
     def _rows(self, command: str) -> Sequence[Sequence[str]]:
-        return _rows_of(self._checked(self._raw.exec_(command.encode())))
+        return _rows_of(self._checked(self._answer(command)))
+
+    def _answer(self, command: str) -> Any:
+        """The last result of a command, or that with which a COPY begins, as PQexec gives it."""
+        self.begin(command)
+        last, until = None, time.monotonic() + _SILENT
+        try:
+            while True:
+                while self._raw.is_busy():
+                    self._wait_for_answer(until)
+                result = self._raw.get_result()
+                if result is None:
+                    return last
+                if result.status in (self._pq.ExecStatus.COPY_OUT, self._pq.ExecStatus.COPY_BOTH):
+                    return result
+                last = result
+        except (PeerError, self._lost) as error:
+            if last is not None:  # a server that ends the connection says why before
+                return last
+            raise self._lost_by(error) if isinstance(error, self._lost) else error from error
+
+    def _wait_for_answer(self, until: float) -> None:
+        if self._is_stopping is not None and self._is_stopping():
+            raise PeerError("it is not waited for the server any more", sqlstate=_LOST)
+        if time.monotonic() > until:
+            raise PeerError("no word from the server", sqlstate=_LOST)
+        self.wait(_LOOK_EVERY)
 
     def _checked(self, result: Any) -> Any:
         states = self._pq.ExecStatus
@@ -211,7 +247,26 @@ class ReplicationConnection:
             for each in (fields.MESSAGE_PRIMARY, fields.MESSAGE_DETAIL, fields.MESSAGE_HINT, fields.SQLSTATE)
         )
         lost = _text(result.error_message or self._raw.error_message)
-        raise PeerError(message or lost, detail=detail, hint=hint, sqlstate=state or "08006")
+        raise PeerError(message or lost, detail=detail, hint=hint, sqlstate=state or _LOST)
+
+
+def _connected(words: str, is_stopping: Callable[[], bool]) -> Any:
+    """As `connect`, which a thread is left to do where it is to stop meanwhile."""
+    future: Future[Any] = Future()
+
+    def work() -> None:
+        try:
+            future.set_result(connect(words))
+        except BaseException as error:
+            future.set_exception(error)
+
+    Thread(target=work, name="tailrace connects", daemon=True).start()
+    while True:
+        try:
+            return future.result(_LOOK_EVERY)
+        except TimeoutError:
+            if future.done() or is_stopping():
+                raise PeerError("it is not waited for the server any more", sqlstate=_LOST) from None
 
 
 def server_identity(dsn: str) -> SystemIdentity:
