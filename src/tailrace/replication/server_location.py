@@ -8,15 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from tailrace.client.replication_connection import server_identity
 from tailrace.dataclass import dataclass
-from tailrace.errors import PeerError, UsageError
+from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.sources.dsn import is_dsn
-from tailrace.sources.received_log import ReceivedLog
+from tailrace.sources.received_log import ReceivedLog, identity_unless_away
 from tailrace.storage.location_folder import RECEIVED
-from tailrace.storage.segment_files import list_segments
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +33,10 @@ def log_of_server(
 
     Raises:
         UsageError: the location is of another system.
-        PeerError: the server cannot be reached, and nothing was received from it before.
+        PeerError: the server refuses us; or it is away, and nothing was received from it before.
     """
-    try:
-        server = server_identity(dsn)
-    except PeerError as error:
-        if not state.is_dir() or not list_segments(state / RECEIVED):
-            raise
-        warn(f"{error.message.splitlines()[0]}; there is what was received before")
+    server = identity_unless_away(dsn, state / RECEIVED, warn)
+    if server is None:
         location, flushed = SlotLocation.open(state, warn=warn), Lsn(0)
     else:
         location, flushed = SlotLocation.open_or_create(state, server.system, warn=warn), server.flushed
