@@ -16,7 +16,7 @@ from support.standbys import caught_up, standby_of
 from support.waiting import until
 from tailrace.client.receiver import Receiver, received_upto
 from tailrace.client.reception import receiving
-from tailrace.errors import CorruptWal, MissingHistory, TailraceError, UsageError
+from tailrace.errors import CorruptWal, FailedWrite, MissingHistory, TailraceError, UsageError
 from tailrace.model import Lsn
 
 pytestmark = pytest.mark.postgres
@@ -184,6 +184,10 @@ def test_a_promotion_is_followed(tmp_path: Path) -> None:
             standby.say(FILL)
             end = Lsn.parse(standby.flush_lsn())
             assert Receiver(standby.dsn(), tmp_path / "a", upto=end, retries=False).run() >= end
+        primary.start()
+        with pytest.raises(UsageError, match=r"00000002\.history") as left_behind:
+            Receiver(primary.dsn(), tmp_path / "a").run()
+        assert "Receive from the server that is on that timeline" in left_behind.value.hint
 
 
 def test_a_full_disk_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,6 +242,19 @@ def test_another_cluster(tmp_path: Path) -> None:
             _has(receiver, one)
         with pytest.raises(UsageError, match="has the log of system"):
             Receiver(other.dsn(), tmp_path).run()
+
+
+def test_the_file_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
+    with Server(18, KEEPS) as server:
+        server.say("CREATE TABLE t (id int, v text)")
+        with _receiving(server, tmp_path / "a") as receiver:
+            server.say(FILL)
+            end = _has(receiver, server)
+        [begun] = (tmp_path / "a").glob("*.partial")
+        begun.unlink()
+        begun.mkdir()
+        with pytest.raises(FailedWrite, match=f'could not write to file ".*{begun.name}": Is a directory'):
+            Receiver(server.dsn(), tmp_path / "a", upto=end, retries=False).run()
 
 
 def test_what_a_kill_leaves_is_taken_up(tmp_path: Path) -> None:
