@@ -1,4 +1,4 @@
-"""Sessions on a server that is reached by its connection string: what they leave in the state location and on the server, and what is in their way."""
+"""Sessions on a server that is reached by its connection string: what they leave there and here, and what is in their way."""
 
 from __future__ import annotations
 

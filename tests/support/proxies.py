@@ -1,7 +1,7 @@
 """What stands between a client and a server, and lets nothing through from some moment on: a network that was cut without a word to anybody.
 
-In: a server's port, and words of the client's at which it is cut. Out: a port. With no server there is nobody behind it: a client is let in, and hears
-nothing.
+In: a server's port, and words of the client's at which it is cut. Out: a port. With no server there is nobody behind it: a client is let in, and
+hears nothing.
 """
 
 from __future__ import annotations

@@ -9,10 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tailrace.dataclass import dataclass
-from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.replication.slot_location import SlotLocation
-from tailrace.sources.dsn import is_dsn
+from tailrace.sources.dsn import existing_directory, is_dsn
 from tailrace.sources.received_log import ReceivedLog, identity_unless_away
 from tailrace.storage.location_folder import RECEIVED
 
@@ -48,9 +47,7 @@ def directory_to_read(source: str, state: Path, warn: Callable[[str], None]) -> 
     """The directory of a SOURCE's log: of a server, that in the state location, with all that the server has by now. Raises UsageError if there is
     none."""
     if not is_dsn(source):
-        if not Path(source).is_dir():
-            raise UsageError(f'source directory "{source}" does not exist')
-        return Path(source)
+        return existing_directory(source)
     log = log_of_server(source, state, warn).log
     log.catch_up(warn)
     return log.directory

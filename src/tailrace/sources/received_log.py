@@ -29,7 +29,6 @@ from tailrace.client.server_slot import drop_slot, make_slot
 from tailrace.client.wal_archive import written_upto
 from tailrace.dataclass import dataclass
 from tailrace.errors import PeerError, UsageError
-from tailrace.model import Lsn
 from tailrace.slots.slot import check_name
 from tailrace.sources.dsn import without_password
 from tailrace.sources.server_copy import last_redo
@@ -163,7 +162,9 @@ class ReceivedLog:
         server = identity_unless_away(self.dsn, self.directory, tell)
         if server is None:
             return
-        with nullcontext(Reception(self.directory)) if self.is_received else self.receiving(_nobody, warn=tell) as reception:
+        with (
+            nullcontext(Reception(self.directory)) if self.is_received else self.receiving(lambda _: None, warn=tell) as reception
+        ):
             reception.wait(server.flushed)
 
     def reach_back(self) -> None:
@@ -233,10 +234,6 @@ def identity_unless_away(dsn: str, directory: Path, tell: Callable[[str], None])
             raise
         tell(f"{error.message.splitlines()[0]}; there is what was received before, up to {written_upto(directory)}")
         return None
-
-
-def _nobody(_: str) -> None:
-    pass
 
 
 def _from_anywhere(dsn: str) -> str:
