@@ -7,6 +7,7 @@ take the same, as does whoever looks for the place where a slot can begin.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TypedDict, Unpack
 
@@ -31,6 +32,7 @@ from tailrace.plan.decodable import check_decodable
 from tailrace.plan.demand import OF_TABLES, Demand
 from tailrace.plan.whole_log import check_reaches
 from tailrace.sources.source import Source
+from tailrace.storage.begun_segment import as_written
 from tailrace.transactions.fates import NEVER
 from tailrace.transactions.scanned_log import Earlier, ScannedLog
 from tailrace.wal.index import Index
@@ -146,11 +148,11 @@ def open_log(
     has now is received; for WAL alone `catalog` is needed, a captured state or its file. The positions are those of `tailrace
     decode`, and may be text. The log is scanned as `scanning` says, by threads of this process unless there is another `runner`,
     and planned as an outlet demands it (`plugin.demand`; tables of changes ask for the default). Raises where the state does not
-    fit the source, or needs WAL that it lacks."""
+    fit the source, or needs WAL that it lacks. What somebody receives into an archive meanwhile is left for another time."""
     captured = state_of(catalog)
     scan_from = captured.needs_wal_from if captured is not None else None
     source = source if isinstance(source, Source) else Source.open(source, scan_from, database=database)
-    segments = source.segments
+    segments = as_written(source.segments)
     if captured is not None:
         captured.check_fits(database, segments.system, segments.major, segments.timeline, segments.history)
         if captured.needs_wal_from < segments.first_lsn:
@@ -158,7 +160,7 @@ def open_log(
                 f"the catalog state needs WAL from {captured.needs_wal_from}, the source begins at {segments.first_lsn}",
                 lsn=captured.needs_wal_from,
             )
-    return OpenedLog(source, database, runner or LocalRunner(), captured, lsn_of(start_lsn), lsn_of(upto_lsn), scanning, demand)
+    return OpenedLog(replace(source, segments=segments), database, runner or LocalRunner(), captured, lsn_of(start_lsn), lsn_of(upto_lsn), scanning, demand)
 
 
 def open_pipeline(source: str | Path | Source, database: str, **how: Unpack[HowToOpen]) -> Pipeline:
