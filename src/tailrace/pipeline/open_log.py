@@ -132,7 +132,8 @@ class OpenedLog:
         check_decodable(log, self.start_lsn or 0, self.upto_lsn or int(NEVER), level)
         start = consistent if self.start_lsn is None else self.start_lsn
         upto = Lsn(NEVER) if self.upto_lsn is None else self.upto_lsn
-        return DecodingRange(start, upto, self.demand, is_strict=self.start_lsn is not None)
+        since = Lsn(0) if self.captured is None else self.captured.needs_wal_from
+        return DecodingRange(start, upto, self.demand, is_strict=self.start_lsn is not None, asked_from=since)
 
     @property
     def _scan_from(self) -> Lsn | None:
@@ -152,7 +153,8 @@ def open_log(
     captured = state_of(catalog)
     scan_from = captured.needs_wal_from if captured is not None else None
     source = source if isinstance(source, Source) else Source.open(source, scan_from, database=database)
-    segments = as_written(source.segments)
+    source = replace(source, segments=as_written(source.segments))
+    segments = source.segments
     if captured is not None:
         captured.check_fits(database, segments.system, segments.major, segments.timeline, segments.history)
         if captured.needs_wal_from < segments.first_lsn:
@@ -160,7 +162,7 @@ def open_log(
                 f"the catalog state needs WAL from {captured.needs_wal_from}, the source begins at {segments.first_lsn}",
                 lsn=captured.needs_wal_from,
             )
-    return OpenedLog(replace(source, segments=segments), database, runner or LocalRunner(), captured, lsn_of(start_lsn), lsn_of(upto_lsn), scanning, demand)
+    return OpenedLog(source, database, runner or LocalRunner(), captured, lsn_of(start_lsn), lsn_of(upto_lsn), scanning, demand)
 
 
 def open_pipeline(source: str | Path | Source, database: str, **how: Unpack[HowToOpen]) -> Pipeline:
