@@ -86,8 +86,11 @@ def test_who_is_refused_hears_it(tailrace: Run, tmp_path: Path) -> None:
         words = ("sql", dsn, "--database", "app", *state, "-c", "SELECT slot_name FROM pg_replication_slots")
         code, out, err = tailrace(*words)
         assert (code, out, "ALTER ROLE other REPLICATION;" in err, "received before" in err) == (1, "", True, False), err
-        server.stop()
         said: list[str] = []
+        at_two = f"host=127.0.0.1,127.0.0.1 port=1,{server.port} user=other"
+        with pytest.raises(PeerError, match="permission denied to start WAL sender"):
+            received.identity_unless_away(at_two, tmp_path / "state/received", said.append)
+        server.stop()
         assert received.identity_unless_away(dsn, tmp_path / "state/received", said.append) is None
         assert "there is what was received before, up to 0/" in said[0]
         with pytest.raises(PeerError, match="Connection refused"):
