@@ -204,6 +204,7 @@ def test_a_full_disk_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         server.say("CREATE TABLE t (id int, v text)")
         monkeypatch.setattr(os, "pwrite", pwrite)
         with _receiving(server, tmp_path / "a", tell=said.append) as receiver:
+            until(lambda: receiver.archive is not None)  # or it may begin behind all that is filled in
             server.say(FILL)
             until(lambda: any("No space left on device" in line for line in said))
             fails[0] = False
@@ -226,6 +227,7 @@ def test_a_segment_that_cannot_be_synced_is_received_again(tmp_path: Path, monke
         server.say("CREATE TABLE t (id int, v text)")
         monkeypatch.setattr(os, "fsync", fsync)
         with _receiving(server, tmp_path / "a", tell=said.append) as receiver:
+            until(lambda: receiver.archive is not None)  # or it may begin behind all that is filled in
             server.say(FILL)
             until(lambda: any("could not fsync file" in line for line in said))
             flushed.append(Lsn.parse(server.value("SELECT coalesce(max(flush_lsn), '0/0')::text FROM pg_stat_replication")))
