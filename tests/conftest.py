@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,16 +12,28 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.command import Run, run_in
+from support.memory_folder import memory_folder
 from support.sampling import COMPARED, MATRIX, sampled
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def pytest_configure() -> None:
+_IN_MEMORY = pytest.StashKey[Path | None]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
     """A shell that starts a run in the background has SIGINT ignored, and what the run starts would inherit that."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Workers of a run inherit its TMPDIR.
+    config.stash[_IN_MEMORY] = None if config.option.basetemp else memory_folder()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """What a test that failed has left is removed with the rest: give --basetemp to look at it."""
+    if folder := config.stash.get(_IN_MEMORY, None):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -29,6 +29,7 @@ from packaging.utils import canonicalize_name
 sys.path.insert(0, str(Path(__file__).parent))
 
 from support.cases import Case, open_case
+from support.memory_folder import in_memory
 
 ROOT = Path(__file__).parents[1]
 SOURCE_BYTES, WHEEL_BYTES = 3_000_000, 12_000_000
@@ -37,7 +38,7 @@ SOURCE_BYTES, WHEEL_BYTES = 3_000_000, 12_000_000
 
 def main(wanted: list[str]) -> None:
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="tailrace-extras-") as folder:
+    with in_memory(), tempfile.TemporaryDirectory(prefix="tailrace-extras-") as folder:
         place = Path(folder)
         wheel, universal = _wheels(place)
         _told("the wheel is built", began)

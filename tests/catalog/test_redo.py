@@ -24,7 +24,7 @@ from support.heap_records import (
 from tailrace.catalog.pages.catalog_files import CatalogFiles
 from tailrace.catalog.pages.tids import tid_of
 from tailrace.catalog.redo.replay import BeforeLog, CatalogLog, replay
-from tailrace.catalog.redo.replay_buffers import VERSIONS, doubled, with_room
+from tailrace.catalog.redo.replay_buffers import MORE_BYTES, MORE_ROWS, VERSIONS, doubled, lacking, with_room
 from tailrace.catalog.rows.row_versions import Versions
 from tailrace.errors import MissingHistory
 from tailrace.model import PAGE_SIZE
@@ -226,8 +226,10 @@ def test_room_is_doubled_where_it_lacks() -> None:
     replayed = with_room(Versions.none(), 10, 1 << 26)
     rows, size = len(replayed.versions.xmin), len(replayed.tuples)
     replayed.used[VERSIONS] = rows
-    more = doubled(replayed)
+    assert lacking(replayed) == MORE_ROWS
+    more = doubled(replayed, MORE_ROWS)
     assert len(more.versions.xmin) >= 2 * rows
     assert len(more.tuples) < 1.2 * size
     replayed.used[:] = 0, size, 0
-    assert len(doubled(replayed).tuples) >= 2 * size
+    assert lacking(replayed) == MORE_BYTES
+    assert len(doubled(replayed, MORE_BYTES).tuples) >= 2 * size

@@ -14,8 +14,9 @@ from rich.console import Console
 
 from support.cases import DBNAME, open_case
 from support.command import Run
+from tailrace import kernels
 from tailrace.cli import decode
-from tailrace.cli.progress import Progress
+from tailrace.cli.progress import Progress, counted
 from tailrace.model import Lsn
 
 
@@ -74,3 +75,10 @@ def test_whoever_makes_a_state_location_is_told(tailrace: Run, tmp_path: Path, m
     for number in (1, 2):
         status, out, err = tailrace("publication", "create", f"p{number} FOR ALL TABLES", *source)
         assert (status, out, told in err.replace("\n", "")) == (0, "CREATE PUBLICATION\n", number == 1), err
+
+
+def test_that_kernels_are_compiled_is_said_in_a_log_too(capsys: pytest.CaptureFixture[str]) -> None:
+    """Where standard error is no terminal, somebody waits all the same."""
+    with counted("rows"):
+        kernels.before_compiling.pop()()
+    assert capsys.readouterr().err == "tailrace: compiling kernels for this machine, once: up to a minute\n"

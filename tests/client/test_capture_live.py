@@ -16,7 +16,7 @@ from support.servers import Server
 from support.standbys import caught_up, standby_of
 from tailrace.catalog.data_directory.commit_status import IN_PROGRESS
 from tailrace.client.base_backup import BaseBackup, WantedFiles, complete_commit_status
-from tailrace.client.catalog_files import ServerFiles
+from tailrace.client.catalog_files import NotLetIn, ServerFiles
 from tailrace.client.receiver import Receiver
 from tailrace.client.reception import receiving
 from tailrace.client.replication_connection import ReplicationConnection
@@ -199,6 +199,20 @@ def test_what_is_missing_of_rights_is_named() -> None:
         with pytest.raises(UsageError, match='database "absent" does not exist') as caught_here:
             capture_live(f"{server.dsn()} user=nobody", "absent", None, LocalRunner(1), _say)
         assert caught_here.value.sqlstate == "3D000"
+
+
+def test_who_connects_in_plain_text_is_told_to_encrypt() -> None:
+    """Where a database lets nobody in otherwise."""
+    with Server(18, dbname="app") as server:
+        rules = server.data_dir / "pg_hba.conf"
+        rules.write_text("hostssl app reader all trust\nlocal all postgres trust\nhost all postgres 127.0.0.1/32 trust\n")
+        server.say("CREATE ROLE reader LOGIN", "SELECT pg_reload_conf()", "SELECT pg_sleep(0.2)")
+        with (
+            pytest.raises(NotLetIn, match=r"no pg_hba\.conf entry .* no encryption") as caught,
+            ServerFiles.connected(f"{server.dsn()} user=reader sslmode=disable", "app"),
+        ):
+            pass
+        assert caught.value.hint.startswith("sslmode=require")
 
 
 def test_transactions_that_began_after_pg_xact_was_copied(tmp_path: Path) -> None:

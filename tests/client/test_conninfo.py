@@ -54,6 +54,23 @@ def test_one_message_on_the_command_line(tailrace: Run, tmp_path: Path, dsn: str
         assert len(err.splitlines()) == 2
 
 
+@pytest.mark.parametrize("source", ["HOST=db port=1", "http://db/app", "db.example.com:5432"])
+def test_what_was_meant_for_a_server(tailrace: Run, source: str) -> None:
+    code, out, err = tailrace("decode", source, "--database", "app")
+    assert (code, out, err.splitlines()[0]) == (1, "", f'tailrace: error: source directory "{source}" does not exist')
+    assert "connection string (host=… dbname=…)" in err
+
+
+def test_an_empty_name_is_not_this_directory(tailrace: Run, tmp_path: Path) -> None:
+    """As of a variable of the shell that is not set."""
+    for words in (
+        ("decode", "", "--database", "d"),
+        ("slot", "create", "s", "", "--database", "d", "--state", tmp_path / "state"),
+    ):
+        code, out, err = tailrace(*words)
+        assert (code, out, err) == (1, "", 'tailrace: error: source directory "" does not exist\n')
+
+
 def test_what_libpq_said_is_said_once() -> None:
     refused = 'connection to server at "127.0.0.1", port 1 failed: Connection refused'
     with pytest.raises(psycopg.OperationalError, match=rf"^connection failed: {refused}") as theirs:

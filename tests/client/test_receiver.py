@@ -17,7 +17,7 @@ from support.standbys import caught_up, standby_of
 from support.waiting import until
 from tailrace.client.receiver import Receiver, received_upto
 from tailrace.client.reception import receiving
-from tailrace.errors import CorruptWal, MissingHistory, PeerError, TailraceError, UsageError
+from tailrace.errors import CorruptWal, FailedWrite, MissingHistory, PeerError, TailraceError, UsageError
 from tailrace.model import Lsn
 
 pytestmark = pytest.mark.postgres
@@ -185,6 +185,10 @@ def test_a_promotion_is_followed(tmp_path: Path) -> None:
             standby.say(FILL)
             end = Lsn.parse(standby.flush_lsn())
             assert Receiver(standby.dsn(), tmp_path / "a", upto=end, retries=False).run() >= end
+        primary.start()
+        with pytest.raises(UsageError, match=r"00000002\.history") as left_behind:
+            Receiver(primary.dsn(), tmp_path / "a").run()
+        assert "Receive from the server that is on that timeline" in left_behind.value.hint
 
 
 def test_a_full_disk_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,6 +205,7 @@ def test_a_full_disk_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         server.say("CREATE TABLE t (id int, v text)")
         monkeypatch.setattr(os, "pwrite", pwrite)
         with _receiving(server, tmp_path / "a", tell=said.append) as receiver:
+            until(lambda: receiver.archive is not None)  # or it may begin behind all that is filled in
             server.say(FILL)
             until(lambda: any("No space left on device" in line for line in said))
             fails[0] = False
@@ -223,6 +228,7 @@ def test_a_segment_that_cannot_be_synced_is_received_again(tmp_path: Path, monke
         server.say("CREATE TABLE t (id int, v text)")
         monkeypatch.setattr(os, "fsync", fsync)
         with _receiving(server, tmp_path / "a", tell=said.append) as receiver:
+            until(lambda: receiver.archive is not None)  # or it may begin behind all that is filled in
             server.say(FILL)
             until(lambda: any("could not fsync file" in line for line in said))
             flushed.append(Lsn.parse(server.value("SELECT coalesce(max(flush_lsn), '0/0')::text FROM pg_stat_replication")))
@@ -239,6 +245,19 @@ def test_another_cluster(tmp_path: Path) -> None:
             _has(receiver, one)
         with pytest.raises(UsageError, match="has the log of system"):
             Receiver(other.dsn(), tmp_path).run()
+
+
+def test_the_file_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
+    with Server(18, KEEPS) as server:
+        server.say("CREATE TABLE t (id int, v text)")
+        with _receiving(server, tmp_path / "a") as receiver:
+            server.say(FILL)
+            end = _has(receiver, server)
+        [begun] = (tmp_path / "a").glob("*.partial")
+        begun.unlink()
+        begun.mkdir()
+        with pytest.raises(FailedWrite, match=f'could not write to file ".*{begun.name}": Is a directory'):
+            Receiver(server.dsn(), tmp_path / "a", upto=end, retries=False).run()
 
 
 def test_what_a_kill_leaves_is_taken_up(tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ def test_a_first_block_begins_with_what_a_row_filter_hides(major: int) -> None:
             "SAVEPOINT s",
         )
         for first in ("SELECT 1", *hidden):
-            server.say(ONE, "BEGIN", first, ROWS, "COMMIT")
+            server.say(ONE, "BEGIN", first, ROWS, "COMMIT", RESET)
         sent = theirs(server, "s", OPTIONS)
         server.stop()
         given = ours(server.data_dir, OPTIONS, start_lsn=start, major=major, work_mem=64 << 10)

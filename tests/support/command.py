@@ -8,7 +8,10 @@ from collections.abc import Callable
 import pytest
 
 from tailrace.cli import main
+from tailrace.cli.progress import COMPILING
 
+_COMPILING = f"tailrace: {COMPILING}\n"
+"""It is said once on each machine, by whatever test happens to be the first."""
 Run = Callable[..., tuple[int, str, str]]
 
 
@@ -21,6 +24,6 @@ def run_in(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -
         with pytest.raises(SystemExit) as ended:
             main()
         out, err = capfd.readouterr()
-        return int(ended.value.code or 0), out, err
+        return int(ended.value.code or 0), out, err.replace(_COMPILING, "")
 
     return run

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tailrace.client.reception import Reception
-from tailrace.replication.retention import receiving_log
+from tailrace.replication.retention import leave_unused, receiving_log
 from tailrace.replication.server_location import log_of_server
 from tailrace.sources.dsn import is_dsn
 
@@ -33,3 +33,4 @@ def log_at_hand(
         receptions.append(reception)
         reception.wait(server.flushed)
         yield server.log.directory, reception
+    leave_unused(server.log, server.location, warn)

@@ -15,6 +15,8 @@ from tailrace.model import Lsn
 if TYPE_CHECKING:
     from rich.status import Status
 
+COMPILING = "compiling kernels for this machine, once: up to a minute"
+
 
 @dataclass(slots=True)
 class Progress:
@@ -34,6 +36,13 @@ class Progress:
             self.status.console.print(line, highlight=False, markup=False)
         elif self.shown:
             sys.stderr.write(f"{line}\n")
+
+    def tell_of_compiling(self) -> None:
+        """Whoever waits is told why, in a log of what a verb said, too."""
+        if self.shown:
+            self.tell(COMPILING)
+        else:
+            sys.stderr.write(f"tailrace: {COMPILING}\n")
 
     def add(self, more: int, reached: Lsn | None = None) -> None:
         """So many more, with all that commits before `reached`."""
@@ -55,7 +64,7 @@ def warn(message: str) -> None:
 def counted(noun: str) -> Iterator[Progress]:
     """A progress that is told how many more there are."""
     progress = Progress(noun)
-    kernels.before_compiling.append(lambda: progress.tell("compiling kernels for this machine, once: up to a minute"))
+    kernels.before_compiling.append(progress.tell_of_compiling)
     if not progress.shown or sys.stdout.isatty():
         yield progress
         return

@@ -15,6 +15,7 @@ from tailrace import kernels
 from tailrace.cli.choice import On
 from tailrace.cli.engine import runner_for
 from tailrace.cli.log_at_hand import log_at_hand
+from tailrace.cli.progress import COMPILING
 from tailrace.dataclass import dataclass
 from tailrace.errors import TailraceError
 from tailrace.pipeline.runner import Runner
@@ -51,7 +52,7 @@ def serve_slots(source: str, settings: ServerSettings, files: AccessFiles, on: O
     give_back_what_is_freed()
     settings = files.read_into(settings)
     log, ends = ServerLog(), _Shutdown()
-    kernels.before_compiling.append(lambda: log.say(0, "LOG", "compiling kernels for this machine, once: up to a minute"))
+    kernels.before_compiling.append(lambda: log.say(0, "LOG", COMPILING))
 
     def runner(size: int) -> Runner:
         return runner_for(on, size, lambda _: None)

@@ -13,7 +13,6 @@ from tailrace.errors import UsageError
 from tailrace.replication import service
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.slots.location import format_settings
-from tailrace.storage.location_folder import RECEIVED, is_received
 
 
 def ls(state: Path, *, as_json: bool) -> None:
@@ -67,11 +66,6 @@ def drop(name: str, state: Path, *, as_json: bool) -> None:
     """Remove a slot, and what only it needed."""
     location = SlotLocation.open(state, warn=warn)
     service.drop(location, name)
-    if is_received(state / RECEIVED):
-        from tailrace.replication.retention import leave  # noqa: PLC0415 - most logs are not received, and need no client
-        from tailrace.sources.received_log import ReceivedLog  # noqa: PLC0415
-
-        leave(ReceivedLog((state / RECEIVED).absolute()), location, warn)
     if as_json:
         write_json({"slot_name": name, "dropped": True})
 

@@ -18,7 +18,7 @@ from typing import Any
 from tailrace.catalog.data_directory.control_file import ControlFile, read_control
 from tailrace.catalog.data_directory.multixacts import Multixacts
 from tailrace.catalog.pages.catalog_files import FileKey
-from tailrace.client.conninfo import conninfo_of, libpq_words
+from tailrace.client.conninfo import conninfo_of, libpq_words, used_by
 from tailrace.client.refusals import remedy_of
 from tailrace.dataclass import dataclass
 from tailrace.errors import PeerError, TailraceError, UsageError
@@ -221,6 +221,7 @@ def _as_ours(error: Any, database: str) -> TailraceError:
         return UsageError(f'database "{database}" does not exist', sqlstate=_NO_DATABASE)
     detail, hint = error.diag.message_detail or "", error.diag.message_hint or ""
     if any(each in message for each in _SHUT_OUT):
-        user = error.pgconn.user.decode() if error.pgconn else ""
-        return NotLetIn(message, detail=detail, hint=hint or remedy_of(message, user, database), sqlstate="28000")
+        used = used_by(error.pgconn) if error.pgconn else {}
+        remedy = remedy_of(message, used.get("user", ""), database, sslmode=used.get("sslmode", ""))
+        return NotLetIn(message, detail=detail, hint=hint or remedy, sqlstate="28000")
     return PeerError(message, detail=detail, hint=hint, sqlstate=error.sqlstate or "08006")

@@ -51,6 +51,7 @@ _EPOCH = int(PG_EPOCH.timestamp()) * 1_000_000
 _GONE, _NOT_CONNECTED = "58P01", "08001"
 _AHEAD = "is ahead of the WAL flush position of this server"
 _REMOVED = "has already been removed"
+_HISTORY = ".history"
 
 
 Confirmed = Callable[[], Lsn | None]
@@ -134,11 +135,11 @@ class Receiver:
             try:
                 self._connected()
             except (PeerError, FailedWrite) as error:
+                if self._is_stopping:
+                    break
                 if _REMOVED in error.message and self._has_restored():
                     self._is_behind_whole = False
                     continue
-                if _REMOVED in error.message and self._is_stopping:
-                    break
                 if _REMOVED in error.message and not self._is_behind_whole:
                     self._is_behind_whole = True
                     self.tell("the server does not have the last segment any more that was received, to be compared with")
@@ -184,7 +185,7 @@ class Receiver:
     # -- one connection --------------------------------------------------------------------------------------------------------
 
     def _connected(self) -> None:
-        with ReplicationConnection(self.dsn) as connection:
+        with ReplicationConnection(self.dsn, lambda: self._is_stopping) as connection:
             identity = self._identity = connection.identify()
             self._kept = KeptWal.of(connection)
             archive = self.archive = self._archive(connection, identity)
@@ -384,5 +385,11 @@ def _explained(error: TailraceError) -> TailraceError:
             error.message, sqlstate=_GONE,
             hint="The server did not keep what was not received yet (wal_keep_size, or a physical slot would have it keep that). Have the segments "
             "that are missing brought from the server's own archive (--restore-command); or begin anew, with a new catalog state.",
+        )  # fmt: skip
+    if error.sqlstate == _GONE and _HISTORY in error.message:
+        return UsageError(
+            error.message, sqlstate=_GONE,
+            hint="The server was never on the timeline up to which the log was received: it is the one that another was promoted from, or an earlier "
+            "copy. Receive from the server that is on that timeline, or into another directory, and begin there with a new catalog state.",
         )  # fmt: skip
     return error

@@ -44,12 +44,12 @@ class Reception:
 
     def wait(self, lsn: Lsn) -> None:
         """Until the log is there up to `lsn`, whoever receives it. Raises what ended it, and PeerError (08006) where nothing more comes."""
-        last, since = None, time.monotonic()
+        farthest, since = Lsn(0), time.monotonic()
         with ReaderSocket(self.directory) as socket:
             while (now := received_upto(self.directory) or Lsn(0)) < lsn:
                 self.check()
-                if now != last:
-                    last, since = now, time.monotonic()
+                if now > farthest:  # who begins again and again where he was comes no nearer
+                    farthest, since = now, time.monotonic()
                 if time.monotonic() - since > _PATIENCE:
                     raise PeerError(f"the server's log did not come up to {lsn}", sqlstate="08006", lsn=lsn)
                 socket.wait(_POLL)

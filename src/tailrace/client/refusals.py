@@ -182,11 +182,14 @@ _AWAY = re.compile(
     "remaining connection slots"
 )
 
+_ATTEMPT = re.compile(r"connection to server (?:at|on socket) ")
+
 
 def is_away(said: str) -> bool:
     """Whether the server could not be reached, or takes nobody just now: that may be over in a moment. Else it was reached and refuses us, or what we
-    connect with is wrong."""
-    return _AWAY.search(said) is not None
+    connect with is wrong. Of several addresses (`localhost` has two) one that refuses us is enough."""
+    attempts = _ATTEMPT.split(said)[1:] or [said]
+    return all(_AWAY.search(each) for each in attempts)
 
 
 _NO_SUCH_ADDRESS = re.compile(

@@ -1,14 +1,17 @@
 """A replication connection to a PostgreSQL server, as a standby has one (manual, "Streaming Replication Protocol"), on libpq.
 
 In: a connection string or URI, with all that libpq finds beside it (service file, .pgpass, environment, TLS). Out: what the server answers, and
-the messages of a physical stream. Nothing here waits but `wait`, and connecting: libpq holds the interpreter's lock while it waits for data.
+the messages of a physical stream. libpq is never left to wait by itself: it would hold the interpreter's lock meanwhile, so that neither a signal nor
+another thread came to its turn while a server is silent.
 """
 
 from __future__ import annotations
 
 import select
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from threading import Thread
 from typing import Any, Self
 
 from tailrace.client.conninfo import conninfo_of, parameters_of, used_by
@@ -23,6 +26,7 @@ from tailrace.client.libpq import (
     OK,
     SQLSTATE,
     TUPLES_OK,
+    Libpq,
     libpq,
 )
 from tailrace.client.refusals import refused
@@ -32,6 +36,10 @@ from tailrace.model import Lsn
 
 _UNITS = {"kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 APPLICATION_NAME = "tailrace"
+_SILENT = 60.0
+"""Seconds in which a server must answer a command."""
+_LOOK_EVERY = 0.1
+_LOST = "08006"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +60,17 @@ class TimelineEnd:
 
 
 class ReplicationConnection:
-    """One connection. Each method raises PeerError with the server's words and SQLSTATE, 08006 where there is no server any more."""
+    """One connection. Each method raises PeerError with the server's words and SQLSTATE, 08006 where there is no server any more, or none that
+    answers. `is_stopping` is asked while it is waited for the server to let us in, or to answer a command: who is to stop hears PeerError at once."""
 
-    def __init__(self, dsn: str) -> None:
+    def __init__(self, dsn: str, is_stopping: Callable[[], bool] | None = None) -> None:
         library = libpq()
-        self._lost = library.errors
+        self._lost, self._is_stopping = library.errors, is_stopping or _never
         words = conninfo_of(dsn, dbname="replication", replication="true")
         given = parameters_of(words)
         if "application_name" not in given and "fallback_application_name" not in given:
             words = conninfo_of(words, fallback_application_name=APPLICATION_NAME)
-        self._raw = library.connection.connect(words.encode())
+        self._raw = _connected(library, words, self._is_stopping)
         if self._raw.status != OK:
             error = refused(dsn, _text(self._raw.error_message), used_by(self._raw))
             self._raw.finish()
@@ -180,7 +189,7 @@ class ReplicationConnection:
             raise self._lost_by(error) from error
 
     def _lost_by(self, error: Exception) -> PeerError:
-        return PeerError(_text(self._raw.error_message) or str(error), sqlstate="08006")
+        return PeerError(_text(self._raw.error_message) or str(error), sqlstate=_LOST)
 
     def end_of_stream(self) -> TimelineEnd | None:
         """Behind the last message: which timeline follows, or None where the server ends. Raises for what made the stream end."""
@@ -201,12 +210,38 @@ class ReplicationConnection:
             pass
         return end
 
-    def _answer(self, command: str) -> Any:
-        with self._unless_lost():
-            return self._raw.exec_(command.encode())
-
     def _rows(self, command: str) -> Sequence[Sequence[str]]:
         return _rows_of(self._checked(self._answer(command)))
+
+    def _answer(self, command: str) -> Any:
+        """The last result of a command, or that with which a COPY begins, as PQexec gives it."""
+        self.begin(command)
+        last, until = None, time.monotonic() + _SILENT
+        try:
+            while True:
+                while self._raw.is_busy():
+                    self._wait_for_answer(until)
+                result = self._raw.get_result()
+                if result is None:
+                    return last
+                if result.status in (COPY_OUT, COPY_BOTH):
+                    return result
+                last = result
+        except PeerError:
+            if last is None:
+                raise
+        except self._lost as error:
+            if last is None:
+                raise self._lost_by(error) from error
+        return last  # a server that ends the connection says why before
+
+    def _wait_for_answer(self, until: float) -> None:
+        if self._is_stopping():
+            raise PeerError("it is not waited for the server any more", sqlstate=_LOST)
+        if time.monotonic() > until:
+            raise PeerError("no word from the server", sqlstate=_LOST)
+        self.wait(_LOOK_EVERY)
+        self._raw.consume_input()
 
     def _checked(self, result: Any) -> Any:
         if result.status in (TUPLES_OK, COMMAND_OK):
@@ -215,7 +250,33 @@ class ReplicationConnection:
             _text(result.error_field(each) or b"") for each in (MESSAGE_PRIMARY, MESSAGE_DETAIL, MESSAGE_HINT, SQLSTATE)
         )
         lost = _text(result.error_message or self._raw.error_message)
-        raise PeerError(message or lost, detail=detail, hint=hint, sqlstate=state or "08006")
+        raise PeerError(message or lost, detail=detail, hint=hint, sqlstate=state or _LOST)
+
+
+def _never() -> bool:
+    return False
+
+
+def _connected(library: Libpq, words: str, is_stopping: Callable[[], bool]) -> Any:
+    """A connection, or what came of it. A thread makes it: libpq waits for a silent server without hearing of signals."""
+    made: list[Any] = []
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            made.append(library.connection.connect(words.encode()))
+        except BaseException as error:
+            errors.append(error)
+
+    thread = Thread(target=work, name="tailrace connects", daemon=True)
+    thread.start()
+    while thread.is_alive():
+        thread.join(_LOOK_EVERY)
+        if thread.is_alive() and is_stopping():
+            raise PeerError("it is not waited for the server any more", sqlstate=_LOST)
+    if errors:
+        raise errors[0]
+    return made[0]
 
 
 def server_identity(dsn: str) -> SystemIdentity:

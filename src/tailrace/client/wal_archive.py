@@ -137,10 +137,11 @@ class WalArchive:
         partial = whole.with_name(whole.name + PARTIAL)
         self._is_compared = True
         if whole.exists():
-            self._path, self._file = whole, os.open(whole, os.O_RDONLY | os.O_CLOEXEC)
+            self._path = whole
+            self._file = os.open(whole, os.O_RDONLY | os.O_CLOEXEC)
             return
-        self._is_compared = partial.exists()
-        self._path, self._file = partial, os.open(partial, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._is_compared, self._path = partial.exists(), partial
+        self._file = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         os.ftruncate(self._file, self.segment_size)
         self._is_new = True
 

@@ -14,6 +14,7 @@ from tailrace.transactions.fates import NEVER
 @dataclass(frozen=True, slots=True)
 class DecodingRange:
     """Transactions that commit in `[start, upto)`, as `demand` says. If it `is_strict`, one that is not whole is an error.
+    What commits before `asked_from` nobody misses: it lies in the first stretch, before a captured state.
     What the catalogs were from `horizon` on is kept for others who read the same log, whatever is open. Of transactions in
     progress `streamed` has been given."""
 
@@ -22,4 +23,5 @@ class DecodingRange:
     demand: Demand
     is_strict: bool
     horizon: Lsn = Lsn(NEVER)
+    asked_from: Lsn = Lsn(0)
     streamed: StreamedByXid = field(default_factory=dict)

@@ -15,6 +15,7 @@ from tailrace.errors import CorruptWal, TailraceError, count_of
 from tailrace.model import Lsn
 from tailrace.pipeline.runner import Runner
 from tailrace.pipeline.scanning import scanned
+from tailrace.sources.dsn import existing_directory
 from tailrace.sources.source import Source
 from tailrace.storage.directory import DataDirectory
 from tailrace.storage.segment_files import arrange
@@ -32,10 +33,7 @@ _RAISE = "ALTER SYSTEM SET wal_level = logical;  -- on the server; then restart 
 def file_findings(path: Path, runner_for: Callable[[int], Runner]) -> Iterator[Finding]:
     """Of a data directory, its pg_wal, or a directory of segments. The whole log is scanned, by the runner for so many bytes."""
     try:
-        if not path.is_dir():
-            yield Finding("files", STOPS, f'source directory "{path}" does not exist')
-            return
-        directory = DataDirectory.at(path)
+        directory = DataDirectory.at(existing_directory(path))
         control = directory.control() if directory else None
         yield from _of_directory(directory, control)
         segments = arrange(directory.wal if directory else path)

@@ -7,6 +7,7 @@ take the same, as does whoever looks for the place where a slot can begin.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TypedDict, Unpack
 
@@ -31,6 +32,7 @@ from tailrace.plan.decodable import check_decodable
 from tailrace.plan.demand import OF_TABLES, Demand
 from tailrace.plan.whole_log import check_reaches
 from tailrace.sources.source import Source
+from tailrace.storage.begun_segment import as_written
 from tailrace.transactions.fates import NEVER
 from tailrace.transactions.scanned_log import Earlier, ScannedLog
 from tailrace.wal.index import Index
@@ -130,7 +132,8 @@ class OpenedLog:
         check_decodable(log, self.start_lsn or 0, self.upto_lsn or int(NEVER), level)
         start = consistent if self.start_lsn is None else self.start_lsn
         upto = Lsn(NEVER) if self.upto_lsn is None else self.upto_lsn
-        return DecodingRange(start, upto, self.demand, is_strict=self.start_lsn is not None)
+        since = Lsn(0) if self.captured is None else self.captured.needs_wal_from
+        return DecodingRange(start, upto, self.demand, is_strict=self.start_lsn is not None, asked_from=since)
 
     @property
     def _scan_from(self) -> Lsn | None:
@@ -146,10 +149,11 @@ def open_log(
     has now is received; for WAL alone `catalog` is needed, a captured state or its file. The positions are those of `tailrace
     decode`, and may be text. The log is scanned as `scanning` says, by threads of this process unless there is another `runner`,
     and planned as an outlet demands it (`plugin.demand`; tables of changes ask for the default). Raises where the state does not
-    fit the source, or needs WAL that it lacks."""
+    fit the source, or needs WAL that it lacks. What somebody receives into an archive meanwhile is left for another time."""
     captured = state_of(catalog)
     scan_from = captured.needs_wal_from if captured is not None else None
     source = source if isinstance(source, Source) else Source.open(source, scan_from, database=database)
+    source = replace(source, segments=as_written(source.segments))
     segments = source.segments
     if captured is not None:
         captured.check_fits(database, segments.system, segments.major, segments.timeline, segments.history)

@@ -79,6 +79,7 @@ class Pipeline(PlannedLog):
             upto_lsn=wanted.upto,
             demand=demand,
             is_strict=wanted.is_strict,
+            asked_from=wanted.asked_from,
             blocks=blocks,
         )
         return cls(source, runner, log, catalogs, history, plan, planned, blocks)

@@ -67,10 +67,10 @@ class Plan:
 
 def make_plan(
     log: ScannedLog, history: History, *, start_lsn: Lsn | None, upto_lsn: Lsn | None, demand: Demand = OF_TABLES, is_strict: bool | None = None,
-    blocks: Blocks = NO_BLOCKS,
+    blocks: Blocks = NO_BLOCKS, asked_from: int = 0,
 ) -> Plan:  # fmt: skip
     """Plan the transactions that commit in `[start_lsn, upto_lsn)`, as `demand` asks. `log` and `history` were made for the same demand, and the
-    `blocks` of transactions in progress are among the transactions of `log`.
+    `blocks` of transactions in progress are among the transactions of `log`. Nothing is warned of that commits before `asked_from`.
 
     If it `is_strict`, as it is where a start was named, raises MissingHistory if a transaction to be shown began before the first index.
     """
@@ -99,7 +99,7 @@ def make_plan(
     begins = xids.begins(len(transactions))
     shown = logged_for_decoding(log, begins, readable, explicit=explicit)
     warnings = [
-        left_out(transactions, xids, told, readable, _unknown(indexes, history)),
+        left_out(transactions, xids, told[transactions.commit_lsn[told] >= asked_from], readable, _unknown(indexes, history)),
         left_out(transactions, xids, readable, shown, "they began while wal_level was below logical"),
     ]
 

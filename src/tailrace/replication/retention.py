@@ -7,6 +7,9 @@ them. Beside what that keeps stays
     the last whole segment, which is compared with the server's where receiving goes on
     what was received in the last hours, or the last bytes, if that is asked for
 
+Where a location has no slot, only sessions read its log. What goes before they have looked at it they ask the server for anew
+(`pipeline.followed_snapshot`).
+
 Whoever makes a slot of what is there holds the log meanwhile (`sources.received_log.hold_of`), since nothing says yet what the slot needs.
 """
 
@@ -33,7 +36,7 @@ from tailrace.sources.received_log import HELD, ReceivedLog
 from tailrace.storage.backups import WalNeed, needs_of_backups, needs_of_states
 from tailrace.storage.file_lock import FileLock
 from tailrace.storage.segment import Segment
-from tailrace.storage.segment_files import arrange, list_segments
+from tailrace.storage.segment_files import arrange, holds_wal, list_segments
 from tailrace.storage.segments import Segments
 
 EVERY, _AT_THE_LATEST = 10.0, 60.0
@@ -55,7 +58,7 @@ def receiving_log(
 
 def retention_of(log: ReceivedLog, warn: Callable[[str], None]) -> Retention:
     """What its location says."""
-    return Retention(log.directory, [log.directory.parent], None, warn)
+    return Retention(log.directory, [log.directory.parent], None, warn, is_own=True)
 
 
 def begin_anew(log: ReceivedLog, location: SlotLocation) -> None:
@@ -63,8 +66,7 @@ def begin_anew(log: ReceivedLog, location: SlotLocation) -> None:
     or a slot made; nor what may be somebody's way back, or is to be kept."""
     if location.slots() or parse_wal_keep(location.settings.wal_keep) or not list_segments(log.directory):
         return
-    segments = arrange(log.directory)
-    if any(needs_of_backups(segments, ())) or any(needs_of_states(segments, ())):
+    if _is_way_back(log.directory):
         return
     lock = FileLock.take(log.directory / LOCK)
     if lock is None:
@@ -80,6 +82,14 @@ def begin_anew(log: ReceivedLog, location: SlotLocation) -> None:
         lock.release()
 
 
+def _is_way_back(directory: Path) -> bool:
+    """Whether there are base backups or catalog states that somebody wants to go back to by this log."""
+    if not holds_wal(directory):
+        return False
+    segments = arrange(directory)
+    return any(needs_of_backups(segments, ())) or any(needs_of_states(segments, ()))
+
+
 def leave(log: ReceivedLog, location: SlotLocation, warn: Callable[[str], None]) -> None:
     """After a slot was dropped: what only it needed goes; with the location's last one all that was received, and the server's physical slot."""
     try:
@@ -91,6 +101,12 @@ def leave(log: ReceivedLog, location: SlotLocation, warn: Callable[[str], None])
         begin_anew(log, location)
     else:
         retention_of(log, warn).clean_up_after()
+
+
+def leave_unused(log: ReceivedLog, location: SlotLocation, warn: Callable[[str], None]) -> None:
+    """After a session: a physical slot that is ours is of no use where the last slot was dropped meanwhile, while the log came in with it."""
+    if log.server.is_ours and not log.is_received and not location.slots():
+        log.drop_slot(warn)
 
 
 @contextmanager
@@ -107,13 +123,14 @@ def _unheld(directory: Path) -> Iterator[bool]:
 @dataclass(slots=True)
 class Retention:
     """`states` are the locations; `keep` is what is to be kept besides, None for what the first location's setting says. `every` is how often to
-    look, in seconds."""
+    look, in seconds. Of a location's log that `is_own` nothing has to stay where there is no slot."""
 
     directory: Path
     states: Sequence[Path]
     keep: WalKeep | None
     warn: Callable[[str], None]
     every: float = EVERY
+    is_own: bool = False
     _marks: dict[Path, Lsn] = field(default_factory=dict)
     """From where on marks that were read need WAL. What a mark says never changes."""
     _told: str = ""
@@ -168,12 +185,13 @@ class Retention:
         if keep is None:
             keep = parse_wal_keep(locations[0].settings.wal_keep) if locations else WalKeep()
         kept = _kept(segments, keep) if keep else None
+        compared = _compared(segments)
         others = [
-            _compared(segments),
+            compared,
             *(need for each in locations for need in self._needs_of_marks(each)),
             *([kept] if kept else []),
         ]
-        return clean_up(self.directory, locations, WaysBack(others=others), enough=kept)
+        return clean_up(self.directory, locations, WaysBack(others=others), enough=kept or (compared if self.is_own else None))
 
     def _needs_of_marks(self, location: SlotLocation) -> Iterator[WalNeed]:
         """Of those that slots may go on from, and what tells them from another log's. One that cannot be read is not used, either."""

@@ -8,15 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from tailrace.client.replication_connection import server_identity
 from tailrace.dataclass import dataclass
-from tailrace.errors import PeerError, UsageError
 from tailrace.model import Lsn
 from tailrace.replication.slot_location import SlotLocation
-from tailrace.sources.dsn import is_dsn
-from tailrace.sources.received_log import ReceivedLog
+from tailrace.sources.dsn import existing_directory, is_dsn
+from tailrace.sources.received_log import ReceivedLog, identity_unless_away
 from tailrace.storage.location_folder import RECEIVED
-from tailrace.storage.segment_files import list_segments
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +32,10 @@ def log_of_server(
 
     Raises:
         UsageError: the location is of another system.
-        PeerError: the server cannot be reached, and nothing was received from it before.
+        PeerError: the server refuses us; or it is away, and nothing was received from it before.
     """
-    try:
-        server = server_identity(dsn)
-    except PeerError as error:
-        if not state.is_dir() or not list_segments(state / RECEIVED):
-            raise
-        warn(f"{error.message.splitlines()[0]}; there is what was received before")
+    server = identity_unless_away(dsn, state / RECEIVED, warn)
+    if server is None:
         location, flushed = SlotLocation.open(state, warn=warn), Lsn(0)
     else:
         location, flushed = SlotLocation.open_or_create(state, server.system, warn=warn), server.flushed
@@ -54,9 +47,7 @@ def directory_to_read(source: str, state: Path, warn: Callable[[str], None]) -> 
     """The directory of a SOURCE's log: of a server, that in the state location, with all that the server has by now. Raises UsageError if there is
     none."""
     if not is_dsn(source):
-        if not Path(source).is_dir():
-            raise UsageError(f'source directory "{source}" does not exist')
-        return Path(source)
+        return existing_directory(source)
     server = log_of_server(source, state, warn)
     if server.flushed:
         server.log.receive_upto(server.flushed, warn)

@@ -32,6 +32,7 @@ from tailrace.slots.slot import WAL_REMOVED, Slot, check_name, copy_of, invalida
 from tailrace.sources.received_log import hold_of
 from tailrace.sources.source import Source, wal_of
 from tailrace.storage.file_lock import FileLock
+from tailrace.storage.location_folder import RECEIVED, is_received
 from tailrace.storage.segment_files import arrange
 from tailrace.storage.segments import Segments
 from tailrace.window import WindowSize
@@ -125,9 +126,15 @@ def copy_whole(location: SlotLocation, name: str, new: str) -> Slot:
 
 
 def drop(location: SlotLocation, name: str) -> None:
-    """Remove a slot, and what no other one needs. Raises UsageError (55006) while somebody has it."""
+    """Remove a slot, and what no other one needs; of a server's log that is received, too. Raises UsageError (55006) while somebody has it."""
     location.drop(name)
     location.prune()
+    received = location.path / RECEIVED
+    if is_received(received):
+        from tailrace.replication.retention import leave  # noqa: PLC0415 - most logs are not received, and need no client
+        from tailrace.sources.received_log import ReceivedLog  # noqa: PLC0415
+
+        leave(ReceivedLog(received.absolute()), location, location.warn)
 
 
 def acquire(location: SlotLocation, name: str, runner: Runner, window: WindowSize | None = None) -> Steps[Acquired]:

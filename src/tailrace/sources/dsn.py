@@ -6,10 +6,12 @@ import re
 from pathlib import Path
 
 from tailrace.client.conninfo import conninfo_of, parameters_of
+from tailrace.errors import UsageError
 
 _URI = re.compile(r"postgres(ql)?://")
 _WORD = re.compile(r"\s*[a-z_]+\s*=")
-
+_MEANT_FOR_ONE = re.compile(r"[A-Za-z]+://|\s*[A-Za-z_]+\s*=|[^/:]+:\d+$")
+"""What names a server elsewhere, or in other letters."""
 
 _SECRETS = frozenset({"password", "sslpassword"})
 
@@ -31,3 +33,16 @@ def is_dsn(text: str) -> bool:
     if _URI.match(text):
         return True
     return bool(_WORD.match(text)) and not Path(text).exists()
+
+
+def existing_directory(source: str | Path) -> Path:
+    """A SOURCE that is no server's. Raises UsageError for what is no directory, an empty name included."""
+    if str(source) and Path(source).is_dir():
+        return Path(source)
+    is_meant_for_a_server = _MEANT_FOR_ONE.match(str(source)) is not None
+    raise UsageError(
+        f'source directory "{source}" does not exist',
+        hint="A server is named by a connection string (host=… dbname=…), or by a URI (postgresql://…)."
+        if is_meant_for_a_server
+        else "",
+    )

@@ -23,7 +23,7 @@ from tailrace.client.conninfo import conninfo_of, parameters_of
 from tailrace.client.receiver import LOCK, Receiver, received_upto
 from tailrace.client.reception import Reception, receiving
 from tailrace.client.refusals import is_away
-from tailrace.client.replication_connection import server_identity
+from tailrace.client.replication_connection import SystemIdentity, server_identity
 from tailrace.client.restore_command import RestoreCommand
 from tailrace.client.server_slot import drop_slot, make_slot
 from tailrace.client.wal_archive import written_upto
@@ -35,7 +35,7 @@ from tailrace.sources.dsn import without_password
 from tailrace.sources.server_copy import last_redo
 from tailrace.storage.file_lock import FileLock
 from tailrace.storage.location_folder import RECEIVED, SERVER, is_received
-from tailrace.storage.segment_files import arrange, list_segments
+from tailrace.storage.segment_files import arrange, holds_wal, list_segments
 from tailrace.storage.state_location import StateLocation
 from tailrace.storage.synchronous_slots import SynchronousSlots
 from tailrace.storage.whole_file import make_folder, write_whole
@@ -159,21 +159,17 @@ class ReceivedLog:
         return received_upto(self.directory) is not None
 
     def catch_up(self, tell: Callable[[str], None]) -> None:
-        """Receive what the server has by now. Where it is away, what was received so far has to do, which is told. Raises PeerError where it
-        refuses us, which does not go by itself."""
-        try:
-            upto = server_identity(self.dsn).flushed
-        except PeerError as error:
-            if not is_away(error.message):
-                raise
-            upto = written_upto(self.directory) or Lsn(0)
-            tell(f"{error.message.splitlines()[0]}; there is what was received before, up to {upto}")
+        """Receive what the server has by now, as far as `identity_unless_away` lets us."""
+        server = identity_unless_away(self.dsn, self.directory, tell)
+        if server is None:
             return
-        self.receive_upto(upto, tell)
+        self.receive_upto(server.flushed, tell)
 
     def receive_upto(self, upto: Lsn, tell: Callable[[str], None]) -> None:
         """Have the log up to there, whoever receives it. Raises what ends that before."""
-        with nullcontext(Reception(self.directory)) if self.is_received else self.receiving(_nobody, warn=tell) as reception:
+        with (
+            nullcontext(Reception(self.directory)) if self.is_received else self.receiving(lambda _: None, warn=tell) as reception
+        ):
             reception.wait(upto)
 
     def reach_back(self) -> None:
@@ -233,8 +229,16 @@ class ReceivedLog:
         _GIVEN[self.directory] = server.dsn
 
 
-def _nobody(_: str) -> None:
-    pass
+def identity_unless_away(dsn: str, directory: Path, tell: Callable[[str], None]) -> SystemIdentity | None:
+    """What the server is. None where it is away, and what was received before has to do, which is told. Raises PeerError where it refuses us, which
+    does not go by itself, and where nothing was received before."""
+    try:
+        return server_identity(dsn)
+    except PeerError as error:
+        if not is_away(error.message) or not directory.is_dir() or not holds_wal(directory):
+            raise
+        tell(f"{error.message.splitlines()[0]}; there is what was received before, up to {written_upto(directory)}")
+        return None
 
 
 def _from_anywhere(dsn: str) -> str:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from tailrace.catalog.data_directory.commit_status import CommitStatus
 from tailrace.catalog.data_directory.control_file import ControlFile
 from tailrace.dataclass import dataclass
-from tailrace.errors import CorruptWal, UsageError
+from tailrace.errors import CorruptWal
 from tailrace.model import Lsn
-from tailrace.sources.dsn import is_dsn
+from tailrace.sources.dsn import existing_directory, is_dsn
 from tailrace.storage.directory import DataDirectory
 from tailrace.storage.lease import Lease
 from tailrace.storage.segment_files import open_segments
@@ -21,10 +21,6 @@ from tailrace.storage.spool import spool_directory, spooled, with_copies
 
 if TYPE_CHECKING:
     from tailrace.sources.server_copy import ServerCopy
-
-
-def _nobody(_: str) -> None:
-    pass
 
 
 @dataclass(slots=True)
@@ -43,7 +39,7 @@ class Source:
     @classmethod
     def open(
         cls, path: str | Path, since: Lsn | None = None, lasting: float = 0, *, for_catalogs: bool = True, database: str = "",
-        tell: Callable[[str], None] = _nobody,
+        tell: Callable[[str], None] = lambda _: None,
     ) -> Source:  # fmt: skip
         """A data directory or base backup, a pg_wal, or an archive of segments. Of a running server's WAL only what lies at `since` or behind it is
         copied, and kept for at least `lasting` seconds. pg_xact is read for those who look at pages of catalogs.
@@ -55,9 +51,7 @@ class Source:
 
             copy = received_copy(path, database, since, lasting, tell)
             return replace(cls.open(copy.path, since), lease=copy.lease, received=copy)
-        if not Path(path).is_dir():
-            raise UsageError(f'source directory "{path}" does not exist')
-        path = Path(path).absolute()  # workers may stand elsewhere
+        path = existing_directory(path).absolute()  # workers may stand elsewhere
         directory = DataDirectory.at(path)
         status = directory.commit_status() if directory and directory.is_running and for_catalogs else None
         control = directory.control() if directory else None

@@ -24,7 +24,7 @@ from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner
 from tailrace.replication.server_location import directory_to_read
-from tailrace.sources.dsn import is_dsn
+from tailrace.sources.dsn import existing_directory, is_dsn
 from tailrace.spark.pickling import pack, unpack
 from tailrace.spark.spark_connect import in_one_task
 from tailrace.sql.functions.calls import FunctionCall
@@ -147,8 +147,12 @@ def _without_node(call: FunctionCall) -> FunctionCall:
 
 def _database(where: tuple[str, str, str], warn: Callable[[str], None]) -> SourceDatabase:
     source, database, state = where
-    if not is_dsn(source) and not Path(source).is_dir():
-        raise UsageError(f'source directory "{source}" does not exist', context="on the server of Spark Connect")
+    if not is_dsn(source):
+        try:
+            existing_directory(source)
+        except UsageError as error:
+            error.context = "on the server of Spark Connect"
+            raise
     return SourceDatabase(directory_to_read(source, Path(state), warn), database, Path(state), _runner, warn)
 
 

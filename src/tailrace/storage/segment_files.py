@@ -134,6 +134,17 @@ def identity_of(segment: Segment) -> Identity | None:
     return Identity(size, header.system, form)
 
 
+def holds_wal(directory: str | Path) -> bool:
+    """Whether a directory has segments in which something is written. A receiver that was killed before its first byte leaves an empty one."""
+    for segment in list_segments(directory):
+        try:
+            if identity_of(segment) is not None:
+                return True
+        except (TailraceError, FileNotFoundError):  # what is wrong with it is told where it is read
+            return True
+    return False
+
+
 def _first_identity(listed: list[Segment], system: int | None = None) -> Identity:
     """Size, system and version, from the first segment that has a page at all (an empty one may be made ahead), and one that we know: what is wrong
     with another is told where it is read. That of `system`, if there is one."""

@@ -31,7 +31,7 @@ def compared(live: int, copy: str, start: int, size: int) -> tuple[int, bool]:
         its = os.fstat(target)
         if _was_whole(its, status, size):
             return size // PAGE_SIZE, False
-        have, written = its.st_size // PAGE_SIZE, _written(live, start, size)
+        have, written = its.st_size // PAGE_SIZE, written_pages(live, start, size)
         inode, pages = _compared.get(copy, (0, 0))
         page = _first_other(live, target, max(0, pages - 1) if inode == status.st_ino else 0, min(have, written))
         _compared[copy] = status.st_ino, page
@@ -54,7 +54,7 @@ def bring_up(live: int, copy: str, start: int, size: int, finished: bool) -> tup
             return size, b""
         have = min(its.st_size // PAGE_SIZE, _compared.get(copy, (0, 0))[1]) * PAGE_SIZE
         # Pages are written in their order, so all but the last that is in its place are done with. What comes behind is older, or zeros.
-        settled = size if finished else (_written(live, start, size) - 1) * PAGE_SIZE
+        settled = size if finished else (written_pages(live, start, size) - 1) * PAGE_SIZE
         keeps = size if its.st_size == size else have  # one that was sealed stays as long as it is, for those who read it
         try:
             os.ftruncate(target, keeps)
@@ -84,8 +84,8 @@ def _is_in_place(file: int, page: int, start: int) -> bool:
     return page_address(os.pread(file, SHORT_PAGE_HEADER, page * PAGE_SIZE)) == start + page * PAGE_SIZE
 
 
-def _written(live: int, start: int, size: int) -> int:
-    """How many pages of the segment the server has written."""
+def written_pages(live: int, start: int, size: int) -> int:
+    """How many pages of the segment have been written."""
     return bisect_left(range(size // PAGE_SIZE), True, key=lambda page: not _is_in_place(live, page, start))
 
 

@@ -20,7 +20,8 @@ from tailrace.catalog.pages.catalog_files import NO_FILE, CatalogFiles, catalog_
 from tailrace.catalog.redo.heap_redo import ChangedPage, added_item, heap_redo
 from tailrace.catalog.redo.replay_buffers import (
     DONE,
-    MORE_ROOM,
+    MORE_BYTES,
+    MORE_ROWS,
     UNKNOWN_PAGE,
     UNREADABLE,
     VERSIONS,
@@ -28,7 +29,7 @@ from tailrace.catalog.redo.replay_buffers import (
     ReplayedRecord,
     Target,
     doubled,
-    has_room,
+    lacking,
     note_contents,
     versions_of,
     with_room,
@@ -144,8 +145,8 @@ def replay(
 def _to_the_end(play: Callable[[Replayed, int], tuple[int, int]], replayed: Replayed) -> tuple[Replayed, int, int]:
     """Let a kernel go on where it was for as long as it only asks for more room. Where it ended, and how."""
     row, status = play(replayed, 0)
-    while status == MORE_ROOM:
-        replayed = doubled(replayed)
+    while status in (MORE_ROWS, MORE_BYTES):
+        replayed = doubled(replayed, status)
         row, status = play(replayed, row)
     return replayed, row, status
 
@@ -181,8 +182,9 @@ def replay_pages(pages, files, next_xid, page, replayed, start):  # type: ignore
 @inner_kernel
 def replay_one_page(pages, files, next_xid, page, replayed, row):  # type: ignore[no-untyped-def]
     """A page as it was before the log, of which no record knows who wrote it. Returns a status."""
-    if not has_room(replayed):
-        return MORE_ROOM
+    status = lacking(replayed)
+    if status != DONE:
+        return status
     first_new = replayed.used[VERSIONS]
     nobody = ReplayedRecord(np.int64(0), np.int64(0), next_xid)
     target = Target(pages.file[row], files.catalog[pages.file[row]], pages.block[row])
@@ -205,8 +207,9 @@ def replay_records(reading, replayed, start):  # type: ignore[no-untyped-def]
 @inner_kernel
 def replay_record(reading, replayed, row):  # type: ignore[no-untyped-def]
     """One record: its images, then what it says itself. Returns a status."""
-    if not has_room(replayed):
-        return MORE_ROOM
+    status = lacking(replayed)
+    if status != DONE:
+        return status
     log, parsed, next_xid = reading.log, reading.parsed, reading.next_xid[row]
     if not records.parse(log.data, log.at[row], log.length[row], reading.images.bits.compressed, parsed):
         return UNREADABLE

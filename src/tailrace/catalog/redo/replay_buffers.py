@@ -1,6 +1,6 @@
 """What replaying catalog records writes, with room for more: versions of rows, where they stand, and how copies of them are found.
 
-Kernels write into arrays that are long enough for whatever one record can bring (`has_room`); between records the arrays are made longer.
+Kernels write into arrays that are long enough for whatever one record can bring (`lacking`); between records the arrays are made longer.
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ from tailrace.wal.records import MAX_BLOCKS
 
 # How replaying went
 DONE = 0
-MORE_ROOM = 1  # the record was not touched, and is to be replayed once there is more room
-UNREADABLE = 2
-UNKNOWN_PAGE = 3  # the record changes a page whose content before is not known
+UNREADABLE = 1
+UNKNOWN_PAGE = 2  # the record changes a page whose content before is not known
+# The record was not touched, and is to be replayed once there is more room
+MORE_ROWS = 3
+MORE_BYTES = 4
 
 # What of the room is used
 VERSIONS = 0
@@ -105,15 +107,11 @@ def with_more_room(replayed: Replayed, more_rows: int, more_bytes: int) -> Repla
     )
 
 
-def doubled(replayed: Replayed) -> Replayed:
-    """With twice the room of what there is too little of for another record. Whole pages bring many rows, and few bytes that were not counted."""
-    lacks_bytes = replayed.used[TUPLE_BYTES] + _BYTES_OF_RECORD > len(replayed.tuples)
-    lacks_rows = (
-        replayed.used[VERSIONS] + _ROWS_OF_RECORD > len(replayed.versions.xmin)
-        or replayed.tids.used[0] + _PLACES_OF_RECORD > len(replayed.tids.key)
-        or replayed.contents.used[0] + _ROWS_OF_RECORD > len(replayed.contents.key)
-    )
-    return with_more_room(replayed, len(replayed.versions.xmin) if lacks_rows else 0, len(replayed.tuples) if lacks_bytes else 0)
+def doubled(replayed: Replayed, status: int) -> Replayed:
+    """With twice the room of what the status says is `lacking`. Whole pages bring many rows, and few bytes that were not counted."""
+    if status == MORE_ROWS:
+        return with_more_room(replayed, len(replayed.versions.xmin), 0)
+    return with_more_room(replayed, 0, len(replayed.tuples))
 
 
 def versions_of(replayed: Replayed) -> Versions:
@@ -129,14 +127,17 @@ def versions_of(replayed: Replayed) -> Versions:
 
 
 @inner_kernel
-def has_room(replayed):  # type: ignore[no-untyped-def]
-    """Whether there is room for all that one record can bring."""
-    return (
-        replayed.used[VERSIONS] + _ROWS_OF_RECORD <= len(replayed.versions.xmin)
-        and replayed.used[TUPLE_BYTES] + _BYTES_OF_RECORD <= len(replayed.tuples)
-        and replayed.tids.used[0] + _PLACES_OF_RECORD <= len(replayed.tids.key)
-        and replayed.contents.used[0] + _ROWS_OF_RECORD <= len(replayed.contents.key)
-    )
+def lacking(replayed):  # type: ignore[no-untyped-def]
+    """What there is too little room of for all that one record can bring: a status, DONE where there is enough."""
+    if (
+        replayed.used[VERSIONS] + _ROWS_OF_RECORD > len(replayed.versions.xmin)
+        or replayed.tids.used[0] + _PLACES_OF_RECORD > len(replayed.tids.key)
+        or replayed.contents.used[0] + _ROWS_OF_RECORD > len(replayed.contents.key)
+    ):
+        return MORE_ROWS
+    if replayed.used[TUPLE_BYTES] + _BYTES_OF_RECORD > len(replayed.tuples):
+        return MORE_BYTES
+    return DONE
 
 
 @inner_kernel
