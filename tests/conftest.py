@@ -18,6 +18,7 @@ from support.sampling import COMPARED, MATRIX, sampled
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from support.s3_servers import SeaweedFS, Versitygw
 
 _IN_MEMORY = pytest.StashKey[Path | None]()
 
@@ -78,3 +79,21 @@ def spark() -> Iterator[SparkSession]:
     started = session("local[2,2]", app="tailrace tests")
     yield started
     started.stop()
+
+
+@pytest.fixture(scope="session")
+def seaweedfs() -> Iterator[SeaweedFS]:
+    """A server of S3's protocol, with one bucket."""
+    from support.s3_servers import SeaweedFS  # noqa: PLC0415
+
+    with SeaweedFS() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def versitygw() -> Iterator[Versitygw]:
+    """Another, which is built first: for tests of the matrix."""
+    from support.s3_servers import Versitygw  # noqa: PLC0415
+
+    with Versitygw() as server:
+        yield server

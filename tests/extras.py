@@ -158,6 +158,10 @@ def _link(found: Distribution, site: Path) -> None:
 
 # -- what each must do -----------------------------------------------------------------------------------------------------------------------
 
+BUCKET = """
+from tailrace.storage.open_store import open_store
+print(open_store("s3://bucket/prefix", {"aws_region": "eu-central-1"}).below("table").url)
+"""
 TEXT = """
 import sys, tailrace
 from tailrace.plugins.printing import print_rows
@@ -256,6 +260,15 @@ def mirrors(home: Home, case: Case) -> None:
     assert int(home.printed("python", "-c", MIRROR, case.data_dir, case.meta["start_lsn"])) > 0
 
 
+def opens_a_bucket(home: Home, case: Case) -> None:
+    assert home.printed("python", "-c", BUCKET) == "s3://bucket/prefix/table\n"
+
+
+def misses_obstore(home: Home, case: Case) -> None:
+    done = home.run("python", "-c", BUCKET)
+    assert done.stderr.endswith("ModuleNotFoundError: No module named 'obstore'\n"), done
+
+
 def reads_a_frame(home: Home, case: Case) -> None:
     changes = sum("\ttable public.a: " in line for line in case.expected.splitlines())
     assert int(home.printed("python", "-c", FRAME, case.data_dir, case.meta["start_lsn"])) == changes
@@ -282,11 +295,12 @@ Trial = Callable[[Home, Case], None]
 UNIVERSAL = "any"
 EXTRAS: dict[str, tuple[tuple[str, ...], list[Trial]]] = {
     UNIVERSAL: ((), [compiles]),
-    "core": ((), [decodes, misses_the_command_line]),
+    "core": ((), [decodes, misses_the_command_line, misses_obstore]),
     "cli": (("cli",), [prints, misses_spark, misses_duckdb, misses_the_demo]),
     "sql": (("sql",), [prints, computes, misses_the_server]),
     "serve": (("serve",), [serves]),
     "delta": (("delta",), [decodes, mirrors]),
+    "stores": (("stores",), [opens_a_bucket]),
     "spark": (("spark",), [reads_a_frame]),
     "spark_sql": (("spark", "sql"), [reads_spark_sql]),
     "java": (("spark", "java"), [brings_java]),

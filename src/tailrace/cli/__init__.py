@@ -13,8 +13,8 @@ from tailrace.cli.ending import NOBODY_READS, WriteFailed, drop_output, ending, 
 from tailrace.errors import TailraceError
 
 _EXTRAS = {
-    "typer": "cli", "rich": "cli", "pyspark": "spark", "py4j": "spark", "deltalake": "delta", "psycopg": "demo", "duckdb": "sql",
-    "scramp": "serve",
+    "typer": "cli", "rich": "cli", "pyspark": "spark", "py4j": "spark", "deltalake": "delta", "pyroaring": "delta", "psycopg": "demo",
+    "duckdb": "sql", "scramp": "serve", "obstore": "stores",
 }  # fmt: skip
 """What brings the packages that not everybody needs."""
 _OUT_OF_MEMORY = "out of memory\nHINT:  Give this process more (ulimit -v, its container), or decode less at once, in smaller windows (--window)."

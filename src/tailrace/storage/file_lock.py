@@ -42,6 +42,20 @@ class FileLock:
         return lock
 
     @classmethod
+    def on_file(cls, path: Path) -> FileLock:
+        """The lock on the file that goes by this name, once nobody else has it. Raises FileNotFoundError where there is none, and makes none."""
+        while True:
+            lock = cls(path)
+            try:
+                lock._locked(fcntl.LOCK_EX, os.O_RDWR)
+                if os.path.samestat(os.fstat(lock._file), os.stat(path)):
+                    return lock
+            except BaseException:
+                lock.release()
+                raise
+            lock.release()  # another file has taken its place while this one was waited for
+
+    @classmethod
     def is_taken(cls, path: Path) -> bool:
         """Whether somebody has it. Those who only ask do not take one another for an owner. False where there is no file."""
         if not path.exists():
@@ -70,9 +84,10 @@ class FileLock:
         if file >= 0:
             os.close(file)
 
-    def _locked(self, how: int) -> bool:
+    def _locked(self, how: int, kind: int | None = None) -> bool:
         with _FORKING:
-            kind = os.O_RDONLY | os.O_DIRECTORY if self.path.is_dir() else os.O_RDWR | os.O_CREAT
+            if kind is None:
+                kind = os.O_RDONLY | os.O_DIRECTORY if self.path.is_dir() else os.O_RDWR | os.O_CREAT
             self._file = os.open(self.path, kind | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(self._file, how)

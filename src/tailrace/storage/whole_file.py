@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import stat
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -35,9 +35,10 @@ def check_replaceable(path: Path) -> None:
 
 
 @contextmanager
-def whole_file(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
+def whole_file(path: Path, mode: int = 0o666, place: Callable[[Path, Path], object] = Path.rename) -> Iterator[BinaryIO]:
     """A file to write to, which takes the place of `path` once all is written, and is dropped if anything fails. Behind a symbolic link it is the
-    link's target that is replaced. `mode` is what it allows at most. Raises UsageError as `check_replaceable` does, OSErrors name `path`."""
+    link's target that is replaced. `mode` is what it allows at most. `place` gives the finished file its name, and may decide that it gets none.
+    Raises UsageError as `check_replaceable` does, OSErrors name `path`."""
     check_replaceable(path)
     target = Path(os.path.realpath(path))
     new = target.with_name(f".{target.name}.{uuid.uuid4().hex}{UNFINISHED}")
@@ -46,7 +47,7 @@ def whole_file(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        new.rename(target)
+        place(new, target)
         sync_folder(target.parent)
     except OSError as error:
         if error.filename in (None, str(new)):
