@@ -1,0 +1,63 @@
+"""What other readers of Delta see of a table: polars, DuckDB, delta-rs, and Delta's own library on Spark, each of a fixed version, in an environment
+of their own in the cache."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from support.fetched_programs import SECONDS, made, needed, run
+
+SOURCES = Path(__file__).parents[1] / "delta_readers"
+_OF_DELTA = "io.delta,io.unitycatalog,org.roaringbitmap"
+"""Spark brings the rest."""
+
+
+def ids_by_others(table: Path, low: int, high: int) -> dict[str, tuple[list[int], list[int]]]:
+    """By reader, the column `id` of the table, and that of what lies between. Raises MissingProgram."""
+    return {
+        name: (every, between)
+        for name, every, between in map(json.loads, _told("table_ids.py", [str(table), str(low), str(high)]))
+    }
+
+
+def spark_sql(statements: Sequence[str], scratch: Path) -> list[list[list[str | None]]]:
+    """The rows that each statement gives. Raises MissingProgram."""
+    return [json.loads(line) for line in _told("spark_sql.py", [str(scratch)], json.dumps(statements))]
+
+
+def _told(script: str, words: Sequence[str], given: str = "") -> list[str]:
+    home = _environment()
+    command: list[Any] = [home / "venv/bin/python", home / script, *words]
+    ran = subprocess.run(
+        command, input=given, capture_output=True, text=True, timeout=SECONDS, check=False, env=_plain_environment()
+    )
+    assert ran.returncode == 0, f"{script}: {ran.stderr[-3000:]}"
+    return [line for line in ran.stdout.splitlines() if line.startswith("[")]
+
+
+def _plain_environment() -> dict[str, str]:
+    """Without the paths of the tests' own packages."""
+    return {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "SPARK_HOME")}
+
+
+@cache
+def _environment() -> Path:
+    mvn = needed("mvn", "Delta's library")
+    needed("java", "Spark")
+
+    def make(home: Path) -> None:
+        run(
+            home, mvn, "--quiet", "--batch-mode", "dependency:copy-dependencies", "-DoutputDirectory=lib", "-DincludeScope=runtime",
+            f"-DincludeGroupIds={_OF_DELTA}",
+        )  # fmt: skip
+        run(home, sys.executable, "-m", "venv", "venv")
+        run(home, "venv/bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", "requirements.txt")
+
+    return made(SOURCES, make)
