@@ -129,7 +129,7 @@ def _rows(
     """One struct per row of `side`, the batch's new or old values; NULL where not `present`. Where `key_only`, columns outside of
     the identity are NULL whatever the tuple says."""
     have = {column.number: (column, values) for column, values in zip(batch.columns, side, strict=True)}
-    existing = {column.number for column in batch.relation.live_columns}
+    existing = {column.number for column in batch.relation.columns}
     arrays = []
     for column in target.live_columns:
         if column.number not in have:

@@ -1,28 +1,71 @@
-"""A `Feed` gives committed changes, typed, to an outlet (a lake table, a DataFrame), wherever they come from.
+"""A `Feed` gives committed changes, typed, to an outlet (a table of a lake), wherever they come from.
 
-An outlet knows nothing of what is behind its feed; `pipeline.Pipeline`, which has planned a
-log at once, is one, and `pipeline.log_feed.LogFeed`, which plans it window by window, another.
+In: nothing. Out: which tables there are, and batches of their changes, in which each change has its key in the order of commits: (commit_lsn, lsn,
+sequence). An outlet knows nothing of what is behind its feed. `pipeline.Pipeline`, which has planned a log at once, is one, and
+`pipeline.log_feed.LogFeed`, which plans it window by window, another; `message_feed.MessageFeed` has messages of pgoutput read back, and
+`copy_feed.CopyFeed` the rows of tables as they were copied.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
-import numpy as np
+import pyarrow as pa
 
 from tailrace.dataclass import dataclass
-from tailrace.decode import Batch, Reader, decode
-from tailrace.model import Lsn, Relation
-from tailrace.plan.events import Truncation
-from tailrace.plan.pieces import Piece
-from tailrace.publications.publishing.published_pieces import PublishedPiece, published_batches
+from tailrace.errors import TailraceError
+from tailrace.model import Column, Lsn, Relation
 from tailrace.wal.log_fingerprint import Difference, LogFingerprint
 
+if TYPE_CHECKING:  # whoever only asks where a slot is loads no types
+    from tailrace.types.registry import ArrowStyle
+
 Result = TypeVar("Result")
-Decoder = Callable[[Piece, Container[int] | None], Iterator[Batch]]
-"""Decodes a piece: the changes of these relations (by oid; None: of all). The ordinals of a batch are indexes into the piece's `facts`."""
+OrderKey = tuple[int, int, int]
+"""(commit LSN, LSN, sequence): where a change stands among all of its table."""
+
+
+@dataclass(frozen=True, slots=True)
+class WantedTable:
+    """A table whose changes are wanted: the version to give them as, how, and from which commit on. With `fill_missing`, rows of versions that
+    did not have a column yet get the value that ADD COLUMN gave to existing rows; without, they are NULL there."""
+
+    relation: Relation
+    style: ArrowStyle
+    since: int
+    fill_missing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TableChanges:
+    """Changes of one table, in the columns of `tailrace.changes`. `rewrite` is the transient heap of the ALTER TABLE that wrote all its rows anew (0:
+    they are changes)."""
+
+    oid: int
+    rewrite: int
+    rows: pa.RecordBatch
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedChanges:
+    """Changes of one table that its columns cannot hold: when the first commits and where the last stands."""
+
+    oid: int
+    first_commit: int
+    last: OrderKey
+    error: TailraceError
+
+
+@dataclass(frozen=True, slots=True)
+class PassedOver:
+    """Publications that were asked for and are not there."""
+
+    names: frozenset[str]
+
+
+ChangesOf = Callable[[Any, Mapping[int, WantedTable]], Iterator[TableChanges | RefusedChanges | PassedOver]]
+"""Gives what a piece has for the tables that are wanted, by oid; what a table and a rewrite have comes without others' between."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,30 +84,33 @@ class FeedSpan:
 
 @dataclass(frozen=True, slots=True)
 class FeedPart:
-    """The pieces to decode of a part of the span. `stretches` counts the stretches of WAL in that part, for progress; some may have no piece."""
+    """The pieces of a part of the span. `stretches` counts what that part consists of, for progress; some may have no piece."""
 
-    pieces: Sequence[Piece]
+    pieces: Sequence[Any]
     stretches: int
 
 
-@dataclass(frozen=True, slots=True)
-class CommittedTruncation:
-    """A TRUNCATE, and when its transaction commits."""
+class TableTruncation(NamedTuple):
+    """A TRUNCATE: where its transaction commits, where it stands itself, and when the transaction committed (microseconds since 2000)."""
 
     commit_lsn: Lsn
-    truncation: Truncation
+    lsn: Lsn
+    committed: int
 
 
 @dataclass(frozen=True, slots=True)
 class FeedTable:
     """A table of the source where the span ends, or as it was last before the commit at `dropped` dropped it. Its rows were
     written anew by rewrites into the relations `rewrites` (by oid: what ALTER TABLE calls transient heaps), and removed by
-    TRUNCATEs: each (commit LSN, LSN)."""
+    `truncations`. `lost` are columns that were dropped in the span, as they were before; `altered` says whether any column was
+    dropped, changed or added."""
 
     relation: Relation
     dropped: Lsn | None = None
     rewrites: frozenset[int] = frozenset()
-    truncations: tuple[tuple[Lsn, Lsn], ...] = ()
+    truncations: tuple[TableTruncation, ...] = ()
+    lost: tuple[Column, ...] = ()
+    altered: bool = False
 
 
 class Feed(Protocol):
@@ -110,7 +156,7 @@ class Feed(Protocol):
 
     @property
     def stretches(self) -> int:
-        """How many stretches of WAL all parts have together."""
+        """How many stretches (of WAL, or of what there is) all parts have together."""
         ...
 
     @property
@@ -119,22 +165,15 @@ class Feed(Protocol):
         ...
 
     @property
-    def decoder(self) -> Decoder:
-        """The function that decodes pieces in workers; it is sent to them once a job."""
+    def changes(self) -> ChangesOf:
+        """The function that gives the changes of a piece in workers; it is sent to them once a job."""
         ...
 
     def parts(self, oids: frozenset[int], since: int = 0) -> Iterator[FeedPart]:
-        """What to decode for the changes of these relations that commit at or after `since`. Those of a part commit before those
+        """Pieces with the changes of these relations that commit at or after `since`. Those of a part commit before those
         of the next."""
         ...
 
-    def run(self, work: Callable[[Piece], Result], pieces: Sequence[Piece]) -> Iterator[Result]:
+    def run(self, work: Callable[[Any], Result], pieces: Sequence[Any]) -> Iterator[Result]:
         """`work` on each piece, wherever the feed's workers are; results in the order of the pieces."""
         ...
-
-
-def decode_piece(read: Reader, piece: Piece, oids: Container[int] | None) -> Iterator[Batch]:
-    """The `Decoder` of pieces of WAL, which `read` reads; of published pieces what is published."""
-    batches = published_batches(read, piece, oids) if isinstance(piece, PublishedPiece) else decode(piece.plan, read, oids)
-    for batch in batches:
-        yield replace(batch, ordinal=np.searchsorted(piece.ordinals, batch.ordinal))

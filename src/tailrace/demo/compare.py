@@ -13,11 +13,11 @@ from typing import Any
 
 import psycopg
 import pyarrow as pa
-from deltalake import DeltaTable
 from psycopg import sql
 from pyarrow import csv
 
 from tailrace.dataclass import dataclass
+from tailrace.lake.delta.table import is_table
 from tailrace.lake.reading import read_table
 
 
@@ -34,9 +34,12 @@ class Comparison:
 def compare(connection: psycopg.Connection[Any], table: str, mirror: Path, key: tuple[str, ...]) -> Comparison:
     """Compare `public.<table>` with the Delta table. Columns must be the same, in the same order. Without a key, rows are
     compared in the order of all their columns."""
-    if not DeltaTable.is_deltatable(str(mirror)):
-        return Comparison(table, 0, 0, False)
-    ours = _readable(read_table(mirror))
+    return compare_rows(connection, table, read_table(mirror), key) if is_table(mirror) else Comparison(table, 0, 0, False)
+
+
+def compare_rows(connection: psycopg.Connection[Any], table: str, rows: pa.Table, key: tuple[str, ...]) -> Comparison:
+    """The same with all rows of a table."""
+    ours = _readable(rows)
     theirs = _source(connection, table, ours.schema)
     if theirs is None:
         return Comparison(table, 0, len(ours), False)

@@ -30,9 +30,9 @@ from tailrace.demo.server import Server
 from tailrace.demo.warmup import Warmup, copy_of
 from tailrace.demo.workload import CLIENTS, KEYS, open_shop, rush
 from tailrace.errors import PeerError
-from tailrace.feed import Decoder
 from tailrace.lake.mirror import mirror
 from tailrace.model import Lsn
+from tailrace.piece_changes import Decoder
 from tailrace.pipeline.capture_live import capture_live
 from tailrace.pipeline.open_log import open_pipeline
 from tailrace.pipeline.pipeline import Pipeline

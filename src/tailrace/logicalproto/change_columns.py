@@ -9,7 +9,7 @@ commit has not come, commit_lsn is NULL. For programs, as `change_reader` is.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -190,6 +190,13 @@ def _column(
 
 def _typed(values: Values, pg_type: PgType, column: m.RelationColumn, style: ArrowStyle) -> pa.Array:
     return to_arrow(values, pg_type, column.type_modifier, style)
+
+
+def type_of(oid: int, told: Mapping[int, m.Type], types: Types = built_in_type) -> PgType:
+    """The type as which values of this one are read: text, where that would take a catalog."""
+    found = _known_type(oid, types, dict(told)) or built_in_type(oids.TEXT)
+    assert found is not None
+    return found
 
 
 def _known_type(oid: int, types: Types, told: dict[int, m.Type]) -> PgType | None:

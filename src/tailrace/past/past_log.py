@@ -7,9 +7,11 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from tailrace.catalog.history.history import History
-from tailrace.feed import CommittedTruncation, Feed
+from tailrace.feed import Feed
 from tailrace.model import Lsn, Relation
+from tailrace.piece_changes import Decoder
 from tailrace.plan import Plan
+from tailrace.plan.events import CommittedTruncation
 from tailrace.transactions.scanned_log import ScannedLog
 
 
@@ -30,6 +32,11 @@ class PlannedWindow(Protocol):
 
 
 class PastLog(Feed, Protocol):
+    @property
+    def decoder(self) -> Decoder:
+        """The function that decodes pieces in workers."""
+        ...
+
     @property
     def history(self) -> History:
         """What tables were, at any moment of the span, as who touched no catalog saw it."""

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from tailrace.catalog.history.partitions import Partitions
 from tailrace.dataclass import dataclass
 from tailrace.decode import DELETE, INSERT, OLD_ROW, UPDATE, Batch
-from tailrace.feed import Decoder
 from tailrace.model import PgType
 from tailrace.past.row_changes import Key, KeyColumns, RowChange, TextOf, changes_of, texts_of
+from tailrace.piece_changes import Decoder
 from tailrace.plan.pieces import Piece
 from tailrace.types import oids
 from tailrace.types.encodings.server_encodings import unchecked

@@ -20,8 +20,8 @@ from tailrace.catalog.names.qualified_names import write_table_name
 from tailrace.catalog.rows.catalog_rows import CatalogTable
 from tailrace.dataclass import dataclass
 from tailrace.errors import MissingHistory
-from tailrace.feed import CommittedTruncation
 from tailrace.model import FIRST_NORMAL_OID, Lsn
+from tailrace.plan.events import CommittedTruncation
 from tailrace.transactions.fates import NEVER
 from tailrace.types.format_type import format_type_with_typemod
 from tailrace.types.quoting import quote_identifier

@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.errors import UsageError
-from tailrace.feed import CommittedTruncation
 from tailrace.past.past_log import PastLog
 from tailrace.past.schema_events import SchemaEvent, named_ever, schema_events, with_facts
+from tailrace.plan.events import CommittedTruncation
 
 _CATALOGS = ("pg_class", "pg_attribute", "pg_namespace")
 

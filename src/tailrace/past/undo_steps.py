@@ -12,12 +12,12 @@ from tailrace.catalog.names.qualified_names import write_table_name
 from tailrace.dataclass import dataclass
 from tailrace.decode import DELETE, INSERT
 from tailrace.errors import count_of
-from tailrace.feed import CommittedTruncation
 from tailrace.model import Column, Lsn, Relation
 from tailrace.past.row_changes import Absent
 from tailrace.past.schema_events import CREATED, TRUNCATED, SchemaEvent
 from tailrace.past.sql_text import StatementTable, column_names, delete, insert, update
 from tailrace.past.trails import Row, Version
+from tailrace.plan.events import CommittedTruncation
 
 TargetOf = Callable[[Relation], StatementTable | None]
 """What a table is at the end of the log; None if it is not there any more."""

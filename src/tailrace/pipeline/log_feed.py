@@ -16,7 +16,7 @@ from tailrace.catalog.history.history import History
 from tailrace.catalog.rows.catalog_rows import spans_of
 from tailrace.catalog.state.catalog_state import CatalogState
 from tailrace.dataclass import dataclass
-from tailrace.feed import CommittedTruncation, FeedPart
+from tailrace.feed import FeedPart
 from tailrace.model import Lsn, Relation
 from tailrace.pipeline.catalogs import Catalogs
 from tailrace.pipeline.decoding_range import DecodingRange
@@ -26,6 +26,7 @@ from tailrace.pipeline.runner import Runner
 from tailrace.pipeline.windows import carry, one_ahead, stepped
 from tailrace.plan.carried import Carried
 from tailrace.plan.demand import Demand
+from tailrace.plan.events import CommittedTruncation
 from tailrace.publications.subscription import Subscription
 from tailrace.sources.source import Source
 from tailrace.storage.index_pile import IndexPile

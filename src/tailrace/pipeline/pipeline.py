@@ -12,7 +12,7 @@ from typing import Self
 from tailrace.catalog.history.history import History
 from tailrace.catalog.state.catalog_state import CatalogState
 from tailrace.dataclass import dataclass
-from tailrace.feed import CommittedTruncation, FeedPart
+from tailrace.feed import FeedPart
 from tailrace.model import Lsn, Relation
 from tailrace.pipeline.catalogs import Catalogs
 from tailrace.pipeline.decoding_range import DecodingRange
@@ -24,6 +24,7 @@ from tailrace.plan import Plan, make_plan
 from tailrace.plan.consistency import consistency
 from tailrace.plan.decodable import drops_of, foreign_records, raised_at
 from tailrace.plan.demand import Demand
+from tailrace.plan.events import CommittedTruncation
 from tailrace.plan.invalidations import relation_invalidations
 from tailrace.plan.message_order import find_ties, resolved
 from tailrace.plan.pieces import Piece, pieces_of
@@ -120,10 +121,10 @@ class Pipeline(PlannedLog):
 
     @property
     def truncations(self) -> list[CommittedTruncation]:
-        commits = self.plan.transactions.commit_lsn
+        commits, times = self.plan.transactions.commit_lsn, self.plan.transactions.time
         truncations = self.plan.truncations
         published = truncations if self.publisher is None else self.publisher.truncations(truncations)
-        return [CommittedTruncation(Lsn(int(commits[each.ordinal])), each) for each in published]
+        return [CommittedTruncation(Lsn(int(commits[each.ordinal])), each, int(times[each.ordinal])) for each in published]
 
     @property
     def stretches(self) -> int:

@@ -11,11 +11,13 @@ from typing import NamedTuple, Self, TypeVar
 from tailrace.catalog.history.dropped_and_retyped import identity_lost, retypes
 from tailrace.catalog.history.history import History
 from tailrace.catalog.state.catalog_state import CatalogState
-from tailrace.feed import CommittedTruncation, Decoder, FeedSpan, FeedTable, decode_piece
+from tailrace.feed import ChangesOf, FeedSpan, FeedTable
 from tailrace.model import Lsn, Relation
 from tailrace.past.tables_at_end import table_at_end, tables_at_end
+from tailrace.piece_changes import Decoder, changes_of_piece, decode_piece
 from tailrace.pipeline.runner import Runner
 from tailrace.plan.demand import OF_TABLES, Demand
+from tailrace.plan.events import CommittedTruncation
 from tailrace.plan.pieces import Piece
 from tailrace.publications.subscription import Subscription, publication_names, shown_relation
 from tailrace.sources.source import Source
@@ -98,11 +100,11 @@ class PlannedLog(ABC):
 
     def tables(self, names: Sequence[tuple[str, str]] = ()) -> Mapping[int, FeedTable]:
         """By oid, each table that may have changes, and those of these names, as they are where the span ends."""
-        return tables_at_end(self.history, self.span.stop, self.relations, self.truncations, names)
+        return tables_at_end(self.history, (self.span.start, self.span.stop), self.relations, self.truncations, names)
 
     def table(self, oid: int) -> FeedTable | None:
         """A table that need not have any."""
-        return table_at_end(self.history, self.span.stop, oid)
+        return table_at_end(self.history, (self.span.start, self.span.stop), oid)
 
     def retypes(self, oid: int) -> Sequence[tuple[str, Lsn]]:
         """The columns of a table that were given another type, and the commits that did so, in order."""
@@ -126,7 +128,13 @@ class PlannedLog(ABC):
 
     @property
     def decoder(self) -> Decoder:
+        """The function that decodes pieces in workers."""
         return partial(decode_piece, self.source.segments.read)
+
+    @property
+    def changes(self) -> ChangesOf:
+        """The function that gives the typed changes of a piece in workers."""
+        return partial(changes_of_piece, self.decoder)
 
     def run(self, work: Callable[[Piece], Result], pieces: Sequence[Piece]) -> Iterator[Result]:
         return self.runner.run(work, pieces)

@@ -66,6 +66,15 @@ class Truncation:
         return _SIZE_OF_OID * len(self.relations)
 
 
+@dataclass(frozen=True, slots=True)
+class CommittedTruncation:
+    """A TRUNCATE, and where and when (microseconds since 2000) its transaction commits."""
+
+    commit_lsn: Lsn
+    truncation: Truncation
+    committed: int
+
+
 def origins_of_events(log: ScannedLog) -> Iterator[int]:
     """Where messages and TRUNCATEs come from."""
     return (kept.origin for kept in kept_records(log.indexes, index.KEPT_MESSAGE, index.KEPT_TRUNCATE))

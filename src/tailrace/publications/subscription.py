@@ -48,6 +48,13 @@ def publication_list(text: str) -> tuple[str, ...]:
     return tuple(name.encode("utf-8", "surrogateescape")[:63].decode("utf-8", "surrogateescape") for name in names)
 
 
+def missing_publications(history: History, to: Subscription, upto: int) -> list[str]:
+    """Those of the names that no publication has where the log ends, neither in the source nor in the state location."""
+    defined = {each.name for _, publications in to.definitions[-1:] for each in publications}
+    source = SourcePublications(history)
+    return [name for name in to.names if name not in defined and source.named(name, upto) is None]
+
+
 def shown_relation(history: History, relation: Relation, to: Subscription, upto: int) -> Relation | None:
     """The relation with the columns that are published where the log ends (`upto`), or that were published last; None if no
     change of it was ever published as its own. Where no publication could be read at any time, raises what a change at the end

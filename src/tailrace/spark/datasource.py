@@ -25,8 +25,8 @@ from tailrace.catalog.state.catalog_state import CatalogState
 from tailrace.catalog.state.state_file import read_state
 from tailrace.changes import COLUMNS
 from tailrace.errors import UsageError
-from tailrace.feed import Decoder
 from tailrace.model import STRETCH_BYTES
+from tailrace.piece_changes import Decoder
 from tailrace.pipeline.arguments import lsn_of
 from tailrace.pipeline.log_feed import LogFeed
 from tailrace.pipeline.open_log import open_feed, open_windows

@@ -17,8 +17,8 @@ from tailrace.changes import COLUMNS, change_batch, change_schema
 from tailrace.dataclass import dataclass
 from tailrace.decode import Batch
 from tailrace.errors import UsageError
-from tailrace.feed import Decoder
 from tailrace.model import Relation
+from tailrace.piece_changes import Decoder
 from tailrace.plan.pieces import Piece
 from tailrace.publications.publishing.published_pieces import PublishedPiece
 from tailrace.publications.publishing.published_relation import warn_of_missing

@@ -26,8 +26,8 @@ from tailrace.catalog.names.qualified_names import read_table_name, read_table_n
 from tailrace.client.reception import Reception
 from tailrace.dataclass import dataclass
 from tailrace.errors import MissingHistory, UsageError
-from tailrace.feed import decode_piece
 from tailrace.model import Lsn, Relation
+from tailrace.piece_changes import decode_piece
 from tailrace.pipeline.pipeline import Pipeline
 from tailrace.plan.demand import OF_TABLES, Demand
 from tailrace.plugins.output_plugin import OutputPlugin

@@ -42,6 +42,21 @@ def retypes(history: History, oid: int) -> list[tuple[str, Lsn]]:
     return changes
 
 
+def altered_columns(history: History, oid: int, since: int, until: int) -> list[Relation] | None:
+    """What a relation was before each commit in `[since, until)` that changed or dropped one of its columns, in order; None if none changed, added or
+    dropped one."""
+    attributes = history.table("pg_attribute")
+    rows = attributes.where("attrelid", oid)
+    rows = rows[attributes["attnum"][rows] > 0]
+    begin, end = attributes.rows.begin[rows], attributes.rows.end[rows]
+    seen, first = begin < end, max(since, history.known_from)
+    ends = sorted(set(end[seen & (end >= first) & (end < until)].tolist()))
+    if not ends and not (seen & (begin >= first) & (begin < until)).any():
+        return None
+    before = (history.relation_by_oid(oid, lsn) for lsn in ends)
+    return [relation for relation in before if relation is not None]
+
+
 def identity_lost(history: History, oid: int) -> Lsn | None:
     """The last commit that took the relation's replica identity, or gave it another; None if none did."""
     lost = None

@@ -1,0 +1,119 @@
+"""Tables as they were copied, as a `Feed`: each row is one that was inserted at the snapshot.
+
+In: tables, their rows in the columns of `row_schema`, as they come, and the LSN of the snapshot that they are of. Out: a `Feed` of one
+transaction that commits there. Nothing in it is in memory but the batch that is at hand, where the rows are given so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from tailrace.changes import COLUMNS, change_schema
+from tailrace.dataclass import dataclass
+from tailrace.feed import ChangesOf, Feed, FeedPart, FeedSpan, FeedTable, PassedOver, RefusedChanges, TableChanges, WantedTable
+from tailrace.model import Lsn, Relation
+from tailrace.wal.log_fingerprint import Difference, LogFingerprint
+
+Result = TypeVar("Result")
+Rows = Callable[[], Iterable[pa.RecordBatch]]
+"""Gives rows, each time that it is called; a worker may call it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedTable:
+    """A table, and its rows in parts that can be read apart from each other, as ranges of ctid are."""
+
+    relation: Relation
+    parts: Sequence[Rows]
+
+
+@dataclass(frozen=True, slots=True)
+class CopyPiece:
+    """A part of a table's rows; `number` tells it from the table's other parts. `commit` is where its rows count as inserted."""
+
+    oid: int
+    number: int
+    commit: Lsn
+    rows: Rows
+
+
+@dataclass(frozen=True, slots=True)
+class CopyFeed:
+    """`span` ends just behind the snapshot: its rows count as committed there."""
+
+    span: FeedSpan
+    copied: Sequence[CopiedTable]
+
+    def for_tables(self, outlet: str, *, rewrites: bool = False) -> Feed:
+        return self
+
+    def tables(self, names: Sequence[tuple[str, str]] = ()) -> Mapping[int, FeedTable]:
+        return {each.relation.oid: FeedTable(each.relation) for each in self.copied}
+
+    def table(self, oid: int) -> FeedTable | None:
+        return self.tables().get(oid)
+
+    def retypes(self, oid: int) -> Sequence[tuple[str, Lsn]]:
+        return ()
+
+    def identity_lost(self, oid: int) -> Lsn | None:
+        return None
+
+    def shown(self, relation: Relation) -> Relation | None:
+        return relation
+
+    def fingerprint_before(self, lsn: Lsn) -> LogFingerprint | None:
+        """None: who copies has not read the log."""
+        return None
+
+    def difference(self, fingerprint: LogFingerprint) -> Difference | None:
+        return None
+
+    @property
+    def stretches(self) -> int:
+        return sum(len(each.parts) for each in self.copied)
+
+    @property
+    def most_bytes(self) -> int:
+        return 0
+
+    @property
+    def changes(self) -> ChangesOf:
+        return changes_of_copy
+
+    def parts(self, oids: frozenset[int], since: int = 0) -> Iterator[FeedPart]:
+        commit = Lsn(self.span.stop - 1)
+        pieces = [
+            CopyPiece(each.relation.oid, number, commit, rows)
+            for each in self.copied
+            if each.relation.oid in oids and commit >= since
+            for number, rows in enumerate(each.parts)
+        ]
+        yield FeedPart(pieces, len(pieces))
+
+    def run(self, work: Callable[[Any], Result], pieces: Sequence[Any]) -> Iterator[Result]:
+        return map(work, pieces)
+
+
+def changes_of_copy(piece: CopyPiece, wanted: Mapping[int, WantedTable]) -> Iterator[TableChanges | RefusedChanges | PassedOver]:
+    """As a `Feed` gives them: rows of a table with the same number within one LSN are told apart by their part and their place."""
+    table = wanted[piece.oid]
+    schema = change_schema(table.relation, style=table.style)
+    first = 0
+    for batch in piece.rows():
+        count = len(batch)
+        row = pa.StructArray.from_arrays(batch.columns, fields=list(schema.field("new").type)) if batch.num_columns else None
+        commit = pa.array(np.full(count, int(piece.commit), np.int64))
+        arrays: dict[str, pa.Array] = {
+            "commit_lsn": commit, "end_lsn": commit, "lsn": pa.array(np.full(count, piece.number, np.int64)),
+            "sequence": pa.array((first + np.arange(count)).astype(np.int32)), "kind": pa.array(["insert"] * count),
+            "unchanged": pa.ListArray.from_arrays(pa.array(np.zeros(count + 1, np.int32)), pa.array([], pa.string())),
+            "new": row if row is not None else pa.array([{}] * count, schema.field("new").type),
+        }  # fmt: skip
+        columns = [arrays[name] if name in arrays else pa.nulls(count, schema.field(name).type) for name in COLUMNS]
+        yield TableChanges(piece.oid, 0, pa.RecordBatch.from_arrays(columns, schema=schema))
+        first += count
