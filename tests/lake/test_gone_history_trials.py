@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 from support.put_back import copied, put_back
 from support.servers import Server
 from tailrace.lake.changelog import append_changes
-from tailrace.lake.delta_table import tables_in
+from tailrace.lake.delta.table import tables_in
 from tailrace.lake.mirror import mirror
 from tailrace.lake.reading import read_table
 from tailrace.lake.targets import TroubleWarning

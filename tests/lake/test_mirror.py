@@ -200,15 +200,15 @@ def test_killed_between_two_tables(server, tmp_path, monkeypatch):
     for number in range(3):
         _run(server, script.format(number))
     pipeline, tables = open_pipeline(server.data_dir, "postgres"), [f"public.k{number}" for number in range(3)]
-    bring_up, calls = mirroring._bring_up, []
+    bring_up, calls = mirroring.bring_up, []
 
-    def dies(*arguments):
+    def dies(*arguments, **more):
         calls.append(arguments)
         if len(calls) == 2:
             raise KeyboardInterrupt
-        return bring_up(*arguments)
+        return bring_up(*arguments, **more)
 
-    monkeypatch.setattr(mirroring, "_bring_up", dies)
+    monkeypatch.setattr(mirroring, "bring_up", dies)
     with pytest.raises(KeyboardInterrupt):
         mirror(pipeline, tmp_path, tables)
     assert [path.name for path in sorted(tmp_path.iterdir())] == ["public.k0"]

@@ -9,20 +9,20 @@ from dataclasses import replace
 
 import pyarrow as pa
 import pytest
-from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Transaction
 
 from support.servers import Server
 from tailrace.errors import MissingHistory
 from tailrace.feed import FeedSpan
 from tailrace.lake import position as positions
 from tailrace.lake.changelog import append_changes
-from tailrace.lake.delta_table import TableVersion, find
+from tailrace.lake.delta.table import TableVersion, find
 from tailrace.lake.mirror import mirror
 from tailrace.lake.position import TableIdentity, TablePosition, position_of
 from tailrace.lake.reading import read_table
-from tailrace.lake.targets import TroubleWarning
 from tailrace.model import Lsn, Relation
 from tailrace.pipeline import open_pipeline
+from tailrace.storage.local_store import LocalStore
 from tailrace.wal.log_fingerprint import LogFingerprint
 
 SPAN = FeedSpan(7_300_000_000_000_000_001, 1, Lsn(16), Lsn(4096), 5)
@@ -58,9 +58,8 @@ def test_what_stood_there_is_kept(tmp_path, crcs, since, last):
     fingerprint = LogFingerprint(upto, Lsn(last), crcs[0], Lsn(since), crcs[1])
     relation = Relation(16384, "public", "t", "r", "p", "d", 0, ())
     identity = TableIdentity(replace(SPAN, stop=upto), relation, fingerprint=fingerprint)
-    DeltaTable.create(tmp_path, pa.schema([("id", pa.int32())]), commit_properties=identity.note("mark").properties)
+    TableVersion(LocalStore(tmp_path)).make("t", "public.t", pa.schema([("id", pa.int32())]), identity.note)
     assert position_of(find(tmp_path), SPAN).fingerprint == fingerprint
-    write_deltalake(tmp_path, pa.table({"id": pa.array([1], pa.int32())}), mode="append")
     DeltaTable(tmp_path).create_checkpoint()
     (tmp_path / "_delta_log" / f"{0:020}.json").unlink()
     table = find(tmp_path)
@@ -100,20 +99,14 @@ def _maintained(folder):
 
 @pytest.mark.postgres
 @pytest.mark.parametrize("write", [mirror, append_changes])
-@pytest.mark.parametrize("killed", [pytest.param(False, marks=pytest.mark.matrix), True], ids=["whole", "killed"])
-def test_maintained_by_others(tmp_path, monkeypatch, write, killed):
-    """Also where a run was killed between the rows and what the configuration says of them, and another has come since."""
+def test_maintained_by_others(tmp_path, monkeypatch, write):
+    """What the table is stands in the same commit as its rows, and outlives what others do."""
     folder = tmp_path / "public.t"
     with Server(18, test_decoding=False) as server:
         server.say("CREATE TABLE t (id int PRIMARY KEY, n numeric(20,2))", "INSERT INTO t VALUES (1, 1)")
         for number in range(3):
-            if killed and number == 1:
-                monkeypatch.setattr(TableVersion, "with_settings", _dies)
-                server.say("ALTER TABLE t ADD COLUMN more text DEFAULT 'm'")
-                with pytest.raises(KeyboardInterrupt):
-                    write(open_pipeline(server.data_dir, "postgres"), tmp_path)
-                monkeypatch.undo()
-                server.say("INSERT INTO t VALUES (77, 0)")
+            if number == 1:
+                server.say("ALTER TABLE t ADD COLUMN more text DEFAULT 'm'", "INSERT INTO t VALUES (77, 0)")
             assert [each.trouble for each in write(open_pipeline(server.data_dir, "postgres"), tmp_path)] == [None]
             _maintained(folder)
             server.say(f"INSERT INTO t VALUES ({number + 10}, {number})", f"UPDATE t SET n = n + 1 WHERE id = {number + 10}")
@@ -122,27 +115,8 @@ def test_maintained_by_others(tmp_path, monkeypatch, write, killed):
         monkeypatch.setattr(positions, "_said_of", _dies)  # not needed
         assert position_of(find(folder), open_pipeline(server.data_dir, "postgres").span).lsn > 0
     rows = read_table(folder)
-    extra = 1 if killed else 0
-    assert len(rows) == (4 + extra if write is mirror else 7 + extra)
+    assert len(rows) == (5 if write is mirror else 8)
 
 
 def _dies(*_, **__):
     raise KeyboardInterrupt
-
-
-@pytest.mark.postgres
-def test_a_killed_run_and_a_log_cleaned_up_at_once(tmp_path, monkeypatch):
-    """Then the columns are not known any more: that is said, and nothing is guessed."""
-    folder = tmp_path / "public.t"
-    with Server(18, test_decoding=False) as server:
-        server.say("CREATE TABLE t (id int PRIMARY KEY, n int)", "INSERT INTO t VALUES (1, 1)")
-        mirror(open_pipeline(server.data_dir, "postgres"), tmp_path)
-        server.say("ALTER TABLE t RENAME n TO m")
-        monkeypatch.setattr(TableVersion, "with_settings", _dies)
-        with pytest.raises(KeyboardInterrupt):
-            mirror(open_pipeline(server.data_dir, "postgres"), tmp_path)
-        monkeypatch.undo()
-        _maintained(folder)
-        with pytest.warns(TroubleWarning, match="nothing in it says any more which table it is"):
-            mirror(open_pipeline(server.data_dir, "postgres"), tmp_path)
-        assert read_table(folder).to_pylist() == [{"id": 1, "m": 1}]

@@ -12,12 +12,15 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 from support.servers import Server
+from tailrace.delta_log.actions import AddFile
 from tailrace.lake.changelog import append_changes
-from tailrace.lake.delta_table import find
+from tailrace.lake.delta.data_files import DataFiles
+from tailrace.lake.delta.statistics import table_settings, without_statistics
+from tailrace.lake.delta.table import CommitNote, find
 from tailrace.lake.mirror import mirror
-from tailrace.lake.reading import dataset_of, read_table
-from tailrace.lake.statistics import files_that_are_wrong, table_settings, writer_settings
+from tailrace.lake.reading import read_table
 from tailrace.pipeline import open_pipeline
+from tailrace.storage.local_store import LocalStore
 
 BIG = [Decimal("1234567890123456.78"), Decimal("9" * 35 + ".99"), Decimal("-" + "9" * 16 + ".01")]
 SMALL = Decimal("9999999999999.99")
@@ -58,19 +61,27 @@ def _rows(ids, name="n", digits=38):
 @pytest.mark.parametrize("name", ["n", ODD])
 def test_who_writes_and_who_compacts_leaves_them_out(tmp_path, name):
     rows = _rows([1, 2, 3], name)
-    settings, writer = table_settings(rows.schema), writer_settings(rows.schema)
-    write_deltalake(tmp_path, rows, configuration=settings, writer_properties=writer)
-    write_deltalake(tmp_path, rows, mode="append", writer_properties=writer)
+    write_deltalake(tmp_path, rows.schema.empty_table(), configuration=table_settings(rows.schema))
+    for _ in range(2):
+        _append(tmp_path, rows)
     write_deltalake(tmp_path, rows, mode="append")  # whoever that is
     assert DeltaTable(tmp_path).optimize.compact()["numFilesAdded"] == 1
     assert _sides(tmp_path, name) == []
     assert set(_sides(tmp_path, "id")) == set(_sides(tmp_path, "small")) == {"minValues", "maxValues", "nullCount"}
     assert table_settings(rows.drop_columns([name]).schema) == {}
     for value in BIG:
-        found = dataset_of(DeltaTable(tmp_path), tmp_path).to_table(
-            filter=pc.field(name) == pa.scalar(value, rows.schema.field(name).type)
+        found = (
+            DeltaTable(tmp_path)
+            .to_pyarrow_dataset()
+            .to_table(filter=pc.field(name) == pa.scalar(value, rows.schema.field(name).type))
         )
         assert found.num_rows == 3
+
+
+def _append(folder, rows):
+    """As we do."""
+    file = DataFiles(LocalStore(folder), rows.schema, "run", without_statistics(rows.schema)).write(rows)
+    find(folder).commit("t", [AddFile(file)], CommitNote())
 
 
 def test_fifteen_digits_are_right(tmp_path):
@@ -93,12 +104,12 @@ def test_what_was_wrong_is_put_right(tmp_path, checkpointed):
         for number in range(2):
             (tmp_path / "_delta_log" / f"{number:020}.json").unlink()
     opened = find(tmp_path)
-    found, table = opened.found, opened.handle
+    found, table = opened.found, DeltaTable(tmp_path)
     before = read_table(tmp_path).sort_by("id")
     wrong = table.to_pyarrow_dataset().to_table(filter=pc.field("n") == pa.scalar(BIG[1], pa.decimal128(38, 2)))
     assert wrong.num_rows < 3
-    right = found.put_right("t", opened.wrong_files())
-    assert right.version == found.version + 2
+    right = opened.put_right("t", opened.wrong_files())
+    assert right.version == found.version + 1
     assert right.open().wrong_files() == []
     table = DeltaTable(tmp_path)
     assert table.version() == right.version
@@ -109,7 +120,6 @@ def test_what_was_wrong_is_put_right(tmp_path, checkpointed):
     assert sorted((each["min.id"], each["max.id"]) for each in actions) == [(0, 2), (10, 12), (20, 22)]
     for value in BIG:
         filtered = pc.field("n") == pa.scalar(value, pa.decimal128(38, 2))
-        assert dataset_of(table, tmp_path).to_table(filter=filtered).num_rows == 3
         assert table.to_pyarrow_dataset().to_table(filter=filtered).num_rows == 3
     table.create_checkpoint()
     assert read_table(tmp_path).sort_by("id").equals(before)
@@ -170,7 +180,10 @@ def _trial(folder, seed):
         values = {number * 10 + k: _decimal(chance, kind) for k in range(chance.randrange(1, 5))}
         table = pa.table([list(values), pa.array(list(values.values()), kind), [1.5] * len(values)], schema=schema)
         ours = chance.random() < 0.5
-        write_deltalake(folder, table, mode="append", writer_properties=writer_settings(schema) if ours else None)
+        if ours:
+            _append(folder, table)
+        else:
+            write_deltalake(folder, table, mode="append")
         rows.update(values)
         if chance.random() < 0.3:
             DeltaTable(folder).optimize.compact()
@@ -178,7 +191,7 @@ def _trial(folder, seed):
             DeltaTable(folder).create_checkpoint()
     table = find(folder)
     if wrong := table.wrong_files():
-        table.found.put_right("t", wrong)
+        table.put_right("t", wrong)
     else:
         DeltaTable(folder).alter.set_table_properties({"delta.appendOnly": "false", **table_settings(schema)})
     table = DeltaTable(folder)
@@ -187,17 +200,16 @@ def _trial(folder, seed):
     for key, value in rows.items():
         equal = pc.field(name) == pa.scalar(value, kind)
         same = sorted(each for each, other in rows.items() if other == value)
-        for dataset in (dataset_of(table, folder), table.to_pyarrow_dataset()):
-            assert sorted(dataset.to_table(filter=equal)["id"].to_pylist()) == same, (key, value)
+        assert sorted(table.to_pyarrow_dataset().to_table(filter=equal)["id"].to_pylist()) == same, (key, value)
     values = list(dict.fromkeys(rows.values()))
     merged = pa.table([[-1] * len(values), pa.array(values, kind), [2.5] * len(values)], schema=schema)
     quoted = '"' + name.replace('"', '""') + '"'
-    how = {"source_alias": "s", "target_alias": "t", "streamed_exec": False, "writer_properties": writer_settings(schema)}
+    how = {"source_alias": "s", "target_alias": "t", "streamed_exec": False}
     done = (
         table.merge(merged, f"t.{quoted} = s.{quoted}", **how).when_matched_update_all().when_not_matched_insert_all().execute()
     )
     assert (done["num_target_rows_updated"], done["num_target_rows_inserted"]) == (len(rows), 0)
-    assert files_that_are_wrong(DeltaTable(folder)) == []
+    assert find(folder).wrong_files() == []
 
 
 def _decimal(chance, kind):

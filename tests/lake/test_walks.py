@@ -18,11 +18,11 @@ from support.walks import Walk
 from tailrace.catalog.names.qualified_names import write_table_name
 from tailrace.decode import decode
 from tailrace.lake.changelog import append_changes
-from tailrace.lake.delta_table import find, tables_in
+from tailrace.lake.delta.table import find, tables_in
 from tailrace.lake.folders import folder_name
 from tailrace.lake.mirror import mirror
 from tailrace.lake.position import position_of
-from tailrace.lake.reading import dataset_of
+from tailrace.lake.reading import read_table
 from tailrace.lake.targets import TroubleWarning
 from tailrace.model import FIRST_NORMAL_OID
 from tailrace.pipeline import Scanning, open_feed, open_pipeline
@@ -108,7 +108,7 @@ class Lake:
         table = DeltaTable(folder)
         name, version = table.metadata().id, table.version()
         if self._read.get(name, (None,))[0] != version:
-            self._read[name] = version, self._how(dataset_of(table, folder).to_table())
+            self._read[name] = version, self._how(read_table(folder))
         return self._read[name][1]
 
 

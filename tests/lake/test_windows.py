@@ -7,9 +7,8 @@ import warnings
 import pytest
 
 from support.servers import Server
-from tailrace.lake import mirror as mirroring
 from tailrace.lake.changelog import append_changes
-from tailrace.lake.delta_table import find, tables_in
+from tailrace.lake.delta.table import find, tables_in
 from tailrace.lake.mirror import mirror
 from tailrace.lake.position import position_of
 from tailrace.lake.reading import read_table
@@ -92,26 +91,3 @@ def test_what_a_table_comes_to(server, tmp_path, write):
     assert len(list(feed.windows())) > 5
     assert _made(write, feed, tmp_path / "windows") == (said, tables)
     assert _made(write, feed, tmp_path / "windows")[1] == tables  # once more: nothing is added
-
-
-def test_a_mirror_goes_on_where_it_was_cut_short(server, tmp_path, monkeypatch):
-    """Its table is then as the source was at the position, and is not read again from before."""
-    feed = open_feed(server.data_dir, "postgres", scanning=SMALL)
-    commit = mirroring._commit
-
-    def dies(*arguments):
-        commit(*arguments)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(mirroring, "_commit", dies)
-    with pytest.raises(KeyboardInterrupt):
-        mirror(feed, tmp_path, ["public.steady"])
-    monkeypatch.undo()
-    folder = tmp_path / "public.steady"
-    reached = position_of(find(folder), feed.span).lsn
-    assert feed.span.start < reached < feed.span.stop
-    (done,) = mirror(feed, tmp_path, ["public.steady"])
-    whole = mirror(open_pipeline(server.data_dir, "postgres"), tmp_path / "whole", ["public.steady"])
-    assert 0 < done.changes < whole[0].changes
-    ours, theirs = (read_table(place).sort_by("id") for place in (folder, tmp_path / "whole" / "public.steady"))
-    assert ours.equals(theirs)

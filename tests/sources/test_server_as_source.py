@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from deltalake import DeltaTable
 
 import tailrace as api
 from support.command import Run
@@ -20,6 +19,7 @@ from support.slots import TAILRACE, peeked
 from support.waiting import until
 from tailrace import spark as tailrace_spark
 from tailrace.lake.mirror import mirror
+from tailrace.lake.reading import read_table
 from tailrace.sources.source import Source
 from tailrace.storage.spool import spool_directory
 
@@ -133,7 +133,7 @@ def test_wal(server: Server, tailrace: Run) -> None:
 
 def test_a_mirror(server: Server, tmp_path: Path) -> None:
     mirror(api.open_feed(server.dsn(), "app"), tmp_path / "lake")
-    rows = DeltaTable(tmp_path / "lake/public.t").to_pyarrow_table().sort_by("id")
+    rows = read_table(tmp_path / "lake/public.t").sort_by("id")
     assert list(zip(rows["id"].to_pylist(), rows["v"].to_pylist(), strict=True)) == server.sql("SELECT id, v FROM t ORDER BY id")
 
 

@@ -24,6 +24,8 @@ def run_in(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -
         with pytest.raises(SystemExit) as ended:
             main()
         out, err = capfd.readouterr()
+        if isinstance(err, bytes):  # of a test that captures bytes
+            return int(ended.value.code or 0), out, err.replace(_COMPILING.encode(), b"")
         return int(ended.value.code or 0), out, err.replace(_COMPILING, "")
 
     return run

@@ -16,6 +16,7 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 from deltalake.exceptions import DeltaError
 
 from tailrace.lake import changelog, mirror
+from tailrace.lake.reading import read_table
 from tailrace.lake.targets import TroubleWarning
 from tailrace.model import Lsn
 from tailrace.pipeline import open_feed
@@ -78,7 +79,7 @@ def compact(folder: Path) -> None:
 def overwrite(folder: Path) -> None:
     """All rows written anew as they are, as a job does that sorts them."""
     table = DeltaTable(folder)
-    write_deltalake(table, table.to_pyarrow_table(), mode="overwrite", commit_properties=CommitProperties(max_commit_retries=0))
+    write_deltalake(table, read_table(folder), mode="overwrite", commit_properties=CommitProperties(max_commit_retries=0))
 
 
 def checkpoint(folder: Path) -> None:

@@ -36,11 +36,15 @@ def row_codes(columns: Sequence[pa.Array]) -> NDArray[np.int64]:
     return codes.astype(np.int64)
 
 
-def _codes(column: pa.Array) -> NDArray[np.int64]:
+def comparable(column: pa.Array) -> pa.Array:
+    """The column in a type that Arrow can number the values of. It numbers no lists; tables identified by one are rare."""
     if pa.types.is_nested(column.type):
-        # Arrow numbers no lists; tables identified by one are rare.
-        column = pa.array([None if value is None else repr(value) for value in column.to_pylist()], pa.string())
-    encoded = pc.dictionary_encode(column, null_encoding="encode")
+        return pa.array([None if value is None else repr(value) for value in column.to_pylist()], pa.string())
+    return column
+
+
+def _codes(column: pa.Array) -> NDArray[np.int64]:
+    encoded = pc.dictionary_encode(comparable(column), null_encoding="encode")
     return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
 
 

@@ -21,10 +21,11 @@ from tailrace.apply.keys import joined, key_of, row_codes
 from tailrace.changes import ORDER, rows_by_name
 from tailrace.dataclass import dataclass
 from tailrace.errors import InsufficientLogging
+from tailrace.feed import OrderKey
 from tailrace.model import Relation
 
-OrderKey = tuple[int, int, int]
-"""(commit LSN, LSN, sequence): where a change stands among all of its table."""
+NET_COLUMNS = [*ORDER, "kind", "unchanged", "new", "old"]
+"""Those columns of changes that say what they come to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,41 +57,89 @@ class NetChange:
         return not (self.truncated or len(self.upserts) or len(self.deletes))
 
 
-@dataclass(slots=True)
-class _Changes:
-    """The changes that count, in order, taken apart into arrays."""
-
-    kind: NDArray[np.str_]
-    new: dict[str, pa.Array]
-    old: dict[str, pa.Array]
-    has_old: NDArray[np.bool_]
-    unchanged: dict[str, NDArray[np.bool_]]
-    lsn: NDArray[np.int64]
-
-    def __len__(self) -> int:
-        return len(self.kind)
-
-    @property
-    def has_new(self) -> NDArray[np.bool_]:
-        return self.kind != "delete"
-
-
 def net_change(changes: pa.Table, relation: Relation, truncations: Sequence[OrderKey] = ()) -> NetChange:
     """The net of `changes` (in the columns of `relation`). Raises InsufficientLogging where a row that changed cannot be told
     from others."""
-    parts = _taken_apart(changes, max(truncations, default=None))
+    parts = taken_apart(changes, max(truncations, default=None))
     schema = row_columns(changes)
     key = key_of(relation)
-    _check_identity(parts, relation, key)
+    check_identity(parts, relation, key)
     if key:
         return _last_per_key(parts, key, schema, bool(truncations))
     return _multiset(parts, schema, bool(truncations))
 
 
-def check_identity(changes: pa.Table, relation: Relation, after: OrderKey | None = None) -> None:
-    """Raise what `net_change` would of the changes behind `after`: PostgreSQL's own refusal, where an old row or its key should
-    be and is not."""
-    _check_identity(_taken_apart(changes, after), relation, key_of(relation))
+def _last_per_key(parts: OrderedChanges, key: tuple[str, ...], schema: pa.Schema, truncated: bool) -> NetChange:
+    """Event 2i is that change i removes a row, event 2i+1 that it puts one; the last event of a key stands."""
+    count = len(parts)
+    if parts.only_inserts and count and int(row_codes([parts.new[name] for name in key]).max()) + 1 == count:
+        upserts = pa.Table.from_arrays([parts.new[name] for name in schema.names], schema=schema)
+        return NetChange(key, upserts, upserts.slice(0, 0).select(key), truncated)
+    codes = row_codes([joined(parts.new[name], parts.old[name]) for name in key]) if count else np.zeros(0, np.int64)
+    new_code, old_code = codes[:count], codes[count:]
+    moves = parts.has_new & parts.has_old & (new_code != old_code)
+    code = np.stack([old_code, new_code], axis=1).reshape(-1)
+    happens = np.stack([parts.is_delete | moves, parts.has_new], axis=1).reshape(-1)
+    events = np.flatnonzero(happens)
+    last = np.full(int(codes.max(initial=-1)) + 1, -1, np.int64)
+    last[code[events]] = events
+    final = np.sort(last[last >= 0])
+    puts, removals = final[final % 2 == 1] // 2, final[final % 2 == 0] // 2
+    roots = {}
+    if any(mask[puts].any() for mask in parts.unchanged.values()):
+        before = change_before(code, events, moves, parts.is_update)
+        roots = {name: last_sent(mask, before) for name, mask in parts.unchanged.items()}
+    upserts, fills = rows_at(parts, puts, roots, key, schema)
+    deletes = pa.table({name: parts.old[name].take(pa.array(removals)) for name in key})
+    return NetChange(key, upserts, deletes, truncated, fills)
+
+
+def _multiset(parts: OrderedChanges, schema: pa.Schema, truncated: bool) -> NetChange:
+    """Without a key, rows are counted: each old row takes one away, each new row adds one; what is left of every kind counts."""
+    if parts.only_inserts:
+        upserts = pa.Table.from_arrays([parts.new[name] for name in schema.names], schema=schema)
+        return NetChange((), upserts, upserts.slice(0, 0), truncated)
+    added, removed = np.flatnonzero(parts.has_new), np.flatnonzero(parts.has_old)
+    both = [joined(parts.new[name].take(pa.array(added)), parts.old[name].take(pa.array(removed))) for name in schema.names]
+    sign = np.concatenate([np.ones(len(added), np.int64), -np.ones(len(removed), np.int64)])
+    codes = row_codes(both) if both else np.zeros(len(sign), np.int64)
+    net = np.zeros(int(codes.max(initial=-1)) + 1, np.int64)
+    np.add.at(net, codes, sign)
+    example = np.zeros(len(net), np.int64)
+    example[codes] = np.arange(len(codes))
+    rows = pa.Table.from_arrays(both, schema=schema)
+    upserts = rows.take(pa.array(np.repeat(example, np.maximum(net, 0))))
+    deletes = rows.take(pa.array(np.repeat(example, np.maximum(-net, 0))))
+    return NetChange((), upserts, deletes, truncated)
+
+
+# -- changes in order, for whatever is made of them --------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class OrderedChanges:
+    """Changes in order, as arrays: of the new and the old rows by column."""
+
+    is_update: NDArray[np.bool_]
+    is_delete: NDArray[np.bool_]
+    new: dict[str, pa.Array]
+    old: dict[str, pa.Array]
+    has_old: NDArray[np.bool_]
+    unchanged: dict[str, NDArray[np.bool_]]
+    lsn: NDArray[np.int64]
+    rows: pa.Table
+    """The same as rows."""
+
+    def __len__(self) -> int:
+        return len(self.lsn)
+
+    @property
+    def has_new(self) -> NDArray[np.bool_]:
+        return ~self.is_delete
+
+    @property
+    def only_inserts(self) -> bool:
+        return not (self.has_old.any() or self.is_update.any() or self.is_delete.any())
 
 
 def row_columns(changes: pa.Table) -> pa.Schema:
@@ -98,16 +147,17 @@ def row_columns(changes: pa.Table) -> pa.Schema:
     return pa.schema(list(changes.schema.field("new").type))
 
 
-def _taken_apart(changes: pa.Table, after: OrderKey | None) -> _Changes:
+def taken_apart(changes: pa.Table, after: OrderKey | None) -> OrderedChanges:
     """Sort, drop what a TRUNCATE swept away, and fill unchanged values from old rows that were sent whole."""
     commit, lsn, sequence = (changes[name].to_numpy() for name in ORDER)
-    order = np.lexsort((sequence, lsn, commit))
+    is_in_order = after is None and _is_in_order(commit, lsn, sequence)
+    order = np.zeros(0, np.int64) if is_in_order else np.lexsort((sequence, lsn, commit))
     if after is not None:
         swept_commit, swept_lsn, swept_sequence = after
         in_record = (lsn > swept_lsn) | ((lsn == swept_lsn) & (sequence > swept_sequence))
         later = (commit > swept_commit) | ((commit == swept_commit) & in_record)
         order = order[later[order]]
-    table = changes.take(pa.array(order)).combine_chunks()
+    table = (changes if is_in_order else changes.take(pa.array(order))).combine_chunks()
     names = row_columns(changes).names
     new, old = (dict(zip(names, _array(table[side]).flatten(), strict=True)) for side in ("new", "old"))
     unchanged = rows_by_name(_array(table["unchanged"]))
@@ -116,17 +166,28 @@ def _taken_apart(changes: pa.Table, after: OrderKey | None) -> _Changes:
         if sent.any():
             new[name] = pc.if_else(pa.array(sent), old[name], new[name])
             unchanged[name] &= ~sent
-    kind = table["kind"].to_numpy(zero_copy_only=False).astype(str)
-    return _Changes(kind, new, old, table["old"].is_valid().to_numpy(), unchanged, table["lsn"].to_numpy())
+    is_update, is_delete = (pc.equal(table["kind"], kind).to_numpy() for kind in ("update", "delete"))
+    return OrderedChanges(
+        is_update, is_delete, new, old, table["old"].is_valid().to_numpy(), unchanged, table["lsn"].to_numpy(), table
+    )
+
+
+def _is_in_order(commit: NDArray[np.int64], lsn: NDArray[np.int64], sequence: NDArray[np.int32]) -> bool:
+    """As changes are of one transaction, and of many that do not overlap."""
+    further = (lsn[1:] > lsn[:-1]) | ((lsn[1:] == lsn[:-1]) & (sequence[1:] > sequence[:-1]))
+    return bool(((commit[1:] > commit[:-1]) | ((commit[1:] == commit[:-1]) & further)).all())
 
 
 def _array(column: pa.ChunkedArray) -> Any:
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 
 
-def _check_identity(parts: _Changes, relation: Relation, key: tuple[str, ...]) -> None:
+def check_identity(parts: OrderedChanges, relation: Relation, key: tuple[str, ...]) -> None:
+    """Raise PostgreSQL's own refusal where an old row, or its key, should be and is not."""
     whole = relation.replica_identity == "f" and not key
-    needs = (parts.kind == "delete") | ((parts.kind == "update") & (whole or not key))
+    if parts.only_inserts:
+        return
+    needs = parts.is_delete | (parts.is_update & (whole or not key))
     without = needs & ~parts.has_old
     for name in key:
         without |= parts.has_old & ~parts.old[name].is_valid().to_numpy(zero_copy_only=False)
@@ -135,7 +196,7 @@ def _check_identity(parts: _Changes, relation: Relation, key: tuple[str, ...]) -
     if not without.any():
         return
     first = np.flatnonzero(without)[0]
-    deletes = parts.kind[first] == "delete"
+    deletes = parts.is_delete[first]
     what, verb, noun = ("delete from", "deleting from", "deletes") if deletes else ("update", "updating", "updates")
     raise InsufficientLogging(
         f'cannot {what} table "{relation.name}" because it does not have a replica identity and publishes {noun}',
@@ -145,30 +206,8 @@ def _check_identity(parts: _Changes, relation: Relation, key: tuple[str, ...]) -
     )
 
 
-def _last_per_key(parts: _Changes, key: tuple[str, ...], schema: pa.Schema, truncated: bool) -> NetChange:
-    """Event 2i is that change i removes a row, event 2i+1 that it puts one; the last event of a key stands."""
-    count = len(parts)
-    codes = row_codes([joined(parts.new[name], parts.old[name]) for name in key]) if count else np.zeros(0, np.int64)
-    new_code, old_code = codes[:count], codes[count:]
-    moves = parts.has_new & parts.has_old & (new_code != old_code)
-    code = np.stack([old_code, new_code], axis=1).reshape(-1)
-    happens = np.stack([(parts.kind == "delete") | moves, parts.has_new], axis=1).reshape(-1)
-    events = np.flatnonzero(happens)
-    last = np.full(int(codes.max(initial=-1)) + 1, -1, np.int64)
-    last[code[events]] = events
-    final = np.sort(last[last >= 0])
-    puts, removals = final[final % 2 == 1] // 2, final[final % 2 == 0] // 2
-    roots = {}
-    if any(mask[puts].any() for mask in parts.unchanged.values()):
-        before = _previous(code, events, moves, parts.kind)
-        roots = {name: _roots(mask, before) for name, mask in parts.unchanged.items()}
-    upserts, fills = _rows_at(parts, puts, roots, key, schema)
-    deletes = pa.table({name: parts.old[name].take(pa.array(removals)) for name in key})
-    return NetChange(key, upserts, deletes, truncated, fills)
-
-
-def _previous(
-    code: NDArray[np.int64], events: NDArray[np.int64], moves: NDArray[np.bool_], kind: NDArray[np.str_]
+def change_before(
+    code: NDArray[np.int64], events: NDArray[np.int64], moves: NDArray[np.bool_], is_update: NDArray[np.bool_]
 ) -> NDArray[np.int64]:
     """For each change that updates a row, the change that put the row there before; -1 if that lies before the run."""
     order = np.argsort(code[events], kind="stable")
@@ -178,10 +217,10 @@ def _previous(
     previous[inner[same]] = outer[same]
     changes = np.arange(len(moves))
     before = previous[np.where(moves, 2 * changes, 2 * changes + 1)]
-    return np.where((kind == "update") & (before % 2 == 1), before // 2, -1)
+    return np.where(is_update & (before % 2 == 1), before // 2, -1)
 
 
-def _roots(unchanged: NDArray[np.bool_], before: NDArray[np.int64]) -> NDArray[np.int64]:
+def last_sent(unchanged: NDArray[np.bool_], before: NDArray[np.int64]) -> NDArray[np.int64]:
     """For each change the one that last sent the column's value (or the first of the run, if none did), by doubling jumps."""
     jump = np.where(unchanged & (before >= 0), before, np.arange(len(before)))
     while True:
@@ -191,8 +230,8 @@ def _roots(unchanged: NDArray[np.bool_], before: NDArray[np.int64]) -> NDArray[n
         jump = further
 
 
-def _rows_at(
-    parts: _Changes, puts: NDArray[np.int64], roots: dict[str, NDArray[np.int64]], key: tuple[str, ...], schema: pa.Schema
+def rows_at(
+    parts: OrderedChanges, puts: NDArray[np.int64], roots: dict[str, NDArray[np.int64]], key: tuple[str, ...], schema: pa.Schema
 ) -> tuple[pa.Table, list[Fill]]:
     columns, fills = [], []
     for name in schema.names:
@@ -206,19 +245,3 @@ def _rows_at(
                 keys = {k: pc.if_else(moved, parts.old[k].take(taken), parts.new[k].take(taken)) for k in key}
                 fills.append(Fill(name, rows, pa.table(keys)))
     return pa.Table.from_arrays(columns, schema=schema), fills
-
-
-def _multiset(parts: _Changes, schema: pa.Schema, truncated: bool) -> NetChange:
-    """Without a key, rows are counted: each old row takes one away, each new row adds one; what is left of every kind counts."""
-    added, removed = np.flatnonzero(parts.has_new), np.flatnonzero(parts.has_old)
-    both = [joined(parts.new[name].take(pa.array(added)), parts.old[name].take(pa.array(removed))) for name in schema.names]
-    sign = np.concatenate([np.ones(len(added), np.int64), -np.ones(len(removed), np.int64)])
-    codes = row_codes(both) if both else np.zeros(len(sign), np.int64)
-    net = np.zeros(int(codes.max(initial=-1)) + 1, np.int64)
-    np.add.at(net, codes, sign)
-    example = np.zeros(len(net), np.int64)
-    example[codes] = np.arange(len(codes))
-    rows = pa.Table.from_arrays(both, schema=schema)
-    upserts = rows.take(pa.array(np.repeat(example, np.maximum(net, 0))))
-    deletes = rows.take(pa.array(np.repeat(example, np.maximum(-net, 0))))
-    return NetChange((), upserts, deletes, truncated)

@@ -3,10 +3,10 @@ so they never differ.
 
 The position is an application transaction (`tailrace/<system>/<timeline>` -> LSN), which Delta's own protocol keeps forever. What
 the table is (database and oid, which are its identity whatever folder it lies in, its name and columns, and whether it was
-dropped since) stands in the table's configuration, which checkpoints keep as well. delta-rs writes that in a commit of its own,
-so a second application transaction of each commit (`…/table` -> CRC-32) says which configuration belongs to it. Until there is
-that, and in tables that are older, each commit's metadata says the same: people see it in the table's history, which others may
-clean up. State of a table: absent, ours at a position, or somebody else's (left alone).
+dropped since) stands in the table's configuration, which checkpoints keep as well. Versions of tailrace that wrote that in a commit of its own
+have a second application transaction in each commit (`…/table` -> CRC-32) say which configuration belongs to it; so do we, for them. In tables that
+are older, each commit's metadata says the same: people see it in the table's history, which others may clean up. State of a table: absent, ours at a
+position, or somebody else's (left alone).
 
 Whether the log is still the one that a table was made from (`history_error`): a server may have been put back to an earlier copy
 of itself, and have written other things since; or it was promoted below what the table has seen.
@@ -20,11 +20,14 @@ from dataclasses import field, replace
 from typing import Any
 from zlib import crc32
 
+from tailrace.apply.keys import key_of
 from tailrace.changes import DEFAULT, row_schema
 from tailrace.dataclass import dataclass
-from tailrace.errors import MissingHistory, Overtaken, TailraceError, UsageError
-from tailrace.feed import FeedSpan
-from tailrace.lake.delta_table import METADATA, CommitNote, OpenTable, TableVersion
+from tailrace.errors import MissingHistory, TailraceError, UsageError
+from tailrace.feed import Feed, FeedSpan
+from tailrace.lake.delta.gathering import FileLayout
+from tailrace.lake.delta.statistics import without_statistics
+from tailrace.lake.delta.table import METADATA, CommitNote, OpenTable
 from tailrace.model import PAGE_SIZE, Lsn, Relation
 from tailrace.types.registry import ArrowStyle
 from tailrace.wal.log_fingerprint import Difference, Kind, LogFingerprint
@@ -52,15 +55,13 @@ class TablePosition:
     name: str
     columns: tuple[tuple[int, str, str], ...]
     unbounded: frozenset[str] = frozenset()
-    """Columns that hold, or once held, what Delta's statistics cannot say (`lake/statistics.py`)."""
+    """Columns that hold, or once held, what Delta's statistics cannot say (`lake/delta/statistics.py`)."""
     style: Mapping[str, str] = field(default_factory=dict)
     dropped: Lsn | None = None
     fingerprint: LogFingerprint | None = None
     """What stood in the log before `lsn`; None in what was written before that was kept."""
     timeline: int = 0
     """Of that log."""
-    kept: str = field(default="", compare=False)
-    """What the table's configuration says of it."""
 
 
 def _app_id(system: int, timeline: int) -> str:
@@ -84,6 +85,8 @@ class TableIdentity:
     dropped: Lsn | None = None
     fingerprint: LogFingerprint | None = None
     """What stands before `span.stop`. It changes with each commit, and is none of what the configuration says."""
+    kept: tuple[tuple[int, str, str], ...] = ()
+    """Columns that the table has, and the relation has no more."""
 
     @property
     def text(self) -> str:
@@ -96,19 +99,42 @@ class TableIdentity:
         return {
             "system": str(span.system), "timeline": span.timeline, "database": span.database,
             "publications": list(span.publications), "oid": relation.oid, "schema": relation.schema, "table": relation.name,
-            "columns": columns_of(relation, self.style),
-            "unbounded": sorted(self.unbounded or ()), "style": {name: getattr(self.style, name) for name in STYLES},
+            "columns": self._columns,
+            "key": self._key, "unbounded": sorted(self.unbounded or ()), "style": {name: getattr(self.style, name) for name in STYLES},
             "dropped": str(self.dropped) if self.dropped is not None else None,
         }  # fmt: skip
 
-    def note(self, mark: str) -> CommitNote:
-        """What makes a commit say: now at `span.stop`."""
+    @property
+    def _key(self) -> list[str] | None:
+        """None of a table of changes, whose rows have an order."""
+        return None if self.unbounded is None else list(key_of(self.relation))
+
+    @property
+    def _columns(self) -> tuple[tuple[int, str, str], ...]:
+        own = columns_of(self.relation, self.style)
+        columns = (*own, *self.kept)
+        return tuple(sorted(columns)) if own == tuple(sorted(own)) else columns
+
+    @property
+    def note(self) -> CommitNote:
+        """What makes a commit say: now at `span.stop`, and this is what the table is."""
         span = self.span
         said = {**self._said, "from": str(span.start), "to": str(span.stop)}
         numbers = {"": int(span.stop), _TABLE: crc32(self.text.encode()), **_numbers_of(self.fingerprint)}
         app_id = _app_id(span.system, span.timeline)
         by_name = {app_id + what: number for what, number in numbers.items()}
-        return CommitNote(mark, {METADATA: json.dumps(said)}, by_name, self.unbounded)
+        return CommitNote({METADATA: json.dumps(said)}, by_name, self.unbounded, {CONFIGURATION: self.text})
+
+
+def layout_of(table: OpenTable) -> FileLayout | None:
+    """How the rows of a table lie in its files; None if it does not say that it is ours, or an older version said so, which the next commit puts
+    right."""
+    said = json.loads(table.setting(CONFIGURATION) or "{}")
+    if "key" not in said:
+        return None
+    if said["key"] is None:
+        return FileLayout(("commit_lsn", "lsn", "sequence"), without_statistics(table.schema, None))
+    return FileLayout(tuple(said["key"]), without_statistics(table.schema, frozenset(said["unbounded"])))
 
 
 def _numbers_of(fingerprint: LogFingerprint | None) -> dict[str, int]:
@@ -129,17 +155,6 @@ def _fingerprint_of(table: OpenTable, app_id: str, upto: Lsn) -> LogFingerprint 
         return None
     since = (upto // PAGE_SIZE - (packed & 0xFFFF_FFFF)) * PAGE_SIZE
     return LogFingerprint(upto, Lsn(upto - (packed >> 32)), both & 0xFFFF_FFFF, Lsn(since), both >> 32 & 0xFFFF_FFFF)
-
-
-def remember(table: TableVersion, name: str, identity: TableIdentity, before: TablePosition | None) -> TableVersion:
-    """Put `identity` into the table's configuration, if it was not `before`. Where somebody else commits first, the next run does
-    it."""
-    if before is not None and before.kept == identity.text:
-        return table
-    try:
-        return table.with_settings(name, {CONFIGURATION: identity.text}, identity.unbounded)
-    except Overtaken:
-        return table
 
 
 def position_of(table: OpenTable, span: FeedSpan) -> TablePosition | None:
@@ -169,7 +184,7 @@ def position_of(table: OpenTable, span: FeedSpan) -> TablePosition | None:
     dropped = Lsn.parse(said["dropped"]) if said["dropped"] else None
     return TablePosition(
         Lsn(lsn), said["oid"], said["schema"], said["table"], columns, frozenset(said["unbounded"]), said["style"], dropped,
-        _fingerprint_of(table, app_id, Lsn(lsn)), timeline, kept,
+        _fingerprint_of(table, app_id, Lsn(lsn)), timeline,
     )  # fmt: skip
 
 
@@ -199,23 +214,39 @@ def history_error(
 ) -> TailraceError | None:
     """What is wrong with going on from where the table is: it has seen a history that is gone. None if nothing is, as far as can
     be told; on another timeline it must be told. `difference` is the feed's."""
-    fingerprint = position.fingerprint
+    where = position.timeline, position.lsn
+    return _history_error(span, difference, position.fingerprint, where, f"table {name}")
+
+
+def check_history(fingerprint: LogFingerprint | None, timeline: int, feed: Feed, upto: Lsn, what: str) -> None:
+    """Raise the same of a whole lake that is complete up to there, on that timeline."""
+    if fingerprint is None and timeline == feed.span.timeline:
+        return
+    error = _history_error(feed.span, feed.difference, fingerprint, (timeline, upto), what)
+    if error is not None:
+        raise error
+
+
+def _history_error(
+    span: FeedSpan, difference: Callable[[LogFingerprint], Difference | None], fingerprint: LogFingerprint | None,
+    where: tuple[int, Lsn], what: str,
+) -> TailraceError | None:  # fmt: skip
+    timeline, lsn = where
     found = difference(fingerprint) if fingerprint is not None else None
-    if position.timeline != span.timeline and (fingerprint is None or (found is not None and found.kind is Kind.UNKNOWN)):
+    if timeline != span.timeline and (fingerprint is None or (found is not None and found.kind is Kind.UNKNOWN)):
         return UsageError(
-            f"table {name} follows timeline {position.timeline}; "
-            f"whether timeline {span.timeline} is the same up to {position.lsn} cannot be told",
-            hint="Give older WAL, or make the table anew, in another directory.", sqlstate="55000", lsn=position.lsn,
+            f"{what} follows timeline {timeline}; whether timeline {span.timeline} is the same up to {lsn} cannot be told",
+            hint="Give older WAL, or make the table anew, in another directory.", sqlstate="55000", lsn=lsn,
         )  # fmt: skip
     if fingerprint is None or found is None or found.kind is Kind.UNKNOWN:
         return None
     if found.kind is Kind.SHORT:
         return MissingHistory(
-            f"table {name} has all changes before {fingerprint.upto}, but the log ends at {found.at}",
+            f"{what} has all changes before {fingerprint.upto}, but the log ends at {found.at}",
             detail=_detail(fingerprint), hint=_HINT, context=found.why, lsn=fingerprint.last, sqlstate="55000",
         )  # fmt: skip
     return UsageError(
-        f"table {name} has all changes before {fingerprint.upto}, but the log has another record at {found.at} than was read there",
+        f"{what} has all changes before {fingerprint.upto}, but the log has another record at {found.at} than was read there",
         detail=_detail(fingerprint), hint=_HINT, context=found.why, lsn=fingerprint.last, sqlstate="55000",
     )  # fmt: skip
 

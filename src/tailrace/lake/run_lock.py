@@ -1,7 +1,7 @@
 """One run writes to a directory at a time, where its file system has locks: the next one waits, and finds done what was done.
 
 That saves work, and folders from being renamed under somebody who writes. What keeps tables right is not the lock but how they
-are committed to (`lake/delta_table.py`): without it, of two runs that meet in a table one is told so.
+are committed to (`lake/delta/table.py`): without it, of two runs that meet in a table one is told so.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tailrace.lake.dead_runs import remove_leftovers
+from tailrace.lake.staging import has_staging
 from tailrace.storage.file_lock import FileLock
 
 logger = logging.getLogger(__name__)
@@ -19,7 +21,7 @@ logger = logging.getLogger(__name__)
 @contextmanager
 def one_run(directory: Path) -> Iterator[bool]:
     """Hold the lock of `directory`, once nobody else does; whether there are locks. The folder itself is locked, so no file of
-    ours lies in it."""
+    ours lies in it. Who has the lock knows that all other runs are over, and removes what they left."""
     lock = None
     try:
         lock = FileLock.take(directory)
@@ -29,6 +31,8 @@ def one_run(directory: Path) -> Iterator[bool]:
     except OSError as error:
         logger.warning("no lock on %s (%s): of two runs that meet in a table, one will have to be run again", directory, error)
     try:
+        if lock is not None and has_staging(directory):
+            remove_leftovers(directory)
         yield lock is not None
     finally:
         if lock is not None:

@@ -8,32 +8,24 @@ written.
 
 from __future__ import annotations
 
+import tempfile
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import field, replace
 from functools import partial
-from itertools import groupby
-from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
-from tailrace.apply.net import OrderKey
-from tailrace.changes import change_batch
 from tailrace.dataclass import dataclass
-from tailrace.decode import Batch
-from tailrace.errors import TailraceError
-from tailrace.feed import Decoder, Feed
-from tailrace.model import Lsn, Relation
-from tailrace.plan.pieces import Piece
-from tailrace.publications.publishing.published_pieces import PublishedPiece
+from tailrace.feed import ChangesOf, Feed, OrderKey, PassedOver, RefusedChanges, TableChanges, WantedTable
 from tailrace.publications.publishing.published_relation import warn_of_missing
+from tailrace.storage.local_store import LocalStore
 from tailrace.storage.scratch_folder import scratch_folder
-from tailrace.types.registry import ArrowStyle
+from tailrace.storage.store import Store
 
 _NONE_YET = 2**63 - 1
 _PREFIX = "_staging-"
@@ -56,17 +48,8 @@ def counting(progress: Progress | None, of: int) -> Callable[[int], None]:
 
 
 @dataclass(frozen=True, slots=True)
-class WantedTable:
-    """A table whose changes are wanted: the version to write them as, how, and from which commit on."""
-
-    relation: Relation
-    style: ArrowStyle
-    since: int
-
-
-@dataclass(frozen=True, slots=True)
 class FileWritten:
-    """A Parquet file of one table's changes; `path` is relative to the staging folder, `first_commit` to `last_commit` what it
+    """A Parquet file of one table's changes; `path` is its name in the store that it was staged in, `first_commit` to `last_commit` what it
     holds, and `first_lsn` the first record; `size` is the file's, `memory` what its rows take once they are read. `rewrite` is
     the transient heap of the ALTER TABLE that wrote all its rows anew (0: they are changes)."""
 
@@ -79,24 +62,6 @@ class FileWritten:
     last_commit: int
     first_lsn: int
     rewrite: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class RefusedChanges:
-    """Changes of one table that could not be written, since their values do not fit its columns: when the first commits and where
-    the last stands."""
-
-    oid: int
-    first_commit: int
-    last: OrderKey
-    error: TailraceError
-
-
-@dataclass(frozen=True, slots=True)
-class PassedOver:
-    """Publications that were asked for and are not there."""
-
-    names: frozenset[str]
 
 
 @dataclass(slots=True)
@@ -135,20 +100,24 @@ def staging(directory: Path) -> AbstractContextManager[Path]:
     return scratch_folder(directory, _PREFIX)
 
 
+def has_staging(directory: Path) -> bool:
+    """Whether there is a folder of a run that lives, or was killed."""
+    return any(directory.glob(f"{_PREFIX}*"))
+
+
 def stage_changes(
     feed: Feed,
     oids: frozenset[int],
     wanted: Mapping[int, WantedTable],
-    folder: Path,
-    *,
-    fill_missing: bool,
+    store: Store,
     done: Callable[[int], None],
+    new_name: Callable[[int], str] | None = None,
 ) -> dict[int, Staged]:
-    """Decode the changes of these relations, wherever the feed's workers are, into `folder`: by oid, what became of each table.
-    `done` is told of how many stretches."""
+    """Decode the changes of these relations, wherever the feed's workers are, into `store`, which they reach as well: by oid, what became of each
+    table. `done` is told of how many stretches. `new_name` gives a file of a table (by oid) its name, which no other has."""
     staged: dict[int, Staged] = {oid: Staged() for oid in wanted}
     passed_over: set[str] = set()
-    work = partial(write_changes, folder, wanted, feed.decoder, fill_missing)
+    work = partial(write_changes, store, wanted, feed.changes, new_name or _staged_name)
     for part in feed.parts(oids, min((each.since for each in wanted.values()), default=0)):
         done(part.stretches - len(part.pieces))
         for results in feed.run(work, part.pieces):
@@ -167,94 +136,68 @@ def stage_changes(
     return staged
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
-    """Files of one table's changes: all that commit from where the run before ends up to `stop`."""
-
-    files: list[FileWritten]
-    stop: Lsn
-
-
-def runs_of(files: Sequence[FileWritten], stop: Lsn, most_bytes: int) -> list[Run]:
-    """The files in the order of their commits, up to `stop`: cut before what would take a run beyond `most_bytes` of memory,
-    where every transaction lies on one side. There is at least one run, if an empty one."""
-    runs: list[Run] = []
-    run: list[FileWritten] = []
-    memory = last = 0
-    for file in sorted(files, key=lambda each: each.first_commit):
-        if file.first_commit > last and memory + file.memory > most_bytes and run:
-            runs.append(Run(run, Lsn(file.first_commit)))
-            run, memory = [], 0
-        run.append(file)
-        memory += file.memory
-        last = max(last, file.last_commit)
-    return [*runs, Run(run, stop)]
-
-
 def write_changes(
-    folder: Path, wanted: Mapping[int, WantedTable], decode: Decoder, fill_missing: bool, piece: Piece
+    store: Store, wanted: Mapping[int, WantedTable], changes_of: ChangesOf, new_name: Callable[[int], str], piece: Any
 ) -> list[FileWritten | RefusedChanges | PassedOver]:
-    """Decode a stretch and write the changes of the tables `wanted` (by oid), a file per version of a relation. Runs in a
-    worker."""
+    """Write the changes that a piece has for the tables `wanted` (by oid), a file for each table and rewrite. Runs in a worker."""
     written: list[FileWritten | RefusedChanges | PassedOver] = []
-    oids = {each.oid for each in piece.relations if (each.rewrite_of or each.oid) in wanted}
-    for relation, batches in groupby(decode(piece, oids), attrgetter("relation")):
-        oid = relation.rewrite_of or relation.oid
-        with _ChangesFile(folder, oid, relation.oid if relation.rewrite_of else 0) as file:
-            for batch in batches:
-                commits = piece.facts.commit_lsn[batch.ordinal]
-                later = commits >= wanted[oid].since
-                if not later.any():
-                    continue
-                try:
-                    changes = _changes_of(batch, piece, wanted[oid], fill_missing)
-                except TailraceError as error:
-                    last = int(commits.max())
-                    where = (last, int(batch.lsn[commits == last].max()), 0)
-                    written.append(RefusedChanges(oid, int(commits[later].min()), where, error))
-                    continue
-                file.add(changes if later.all() else changes.filter(pa.array(later)), commits[later], int(batch.lsn[later].min()))
-        written += file.written
-    if isinstance(piece, PublishedPiece) and piece.publisher.passed_over:
-        written.append(PassedOver(frozenset(piece.publisher.passed_over)))
+    with ExitStack() as stack:
+        file: _ChangesFile | None = None
+        for each in changes_of(piece, wanted):
+            if not isinstance(each, TableChanges):
+                written.append(each)
+                continue
+            if file is None or (file.oid, file.rewrite) != (each.oid, each.rewrite):
+                stack.close()
+                file = stack.enter_context(_ChangesFile(store, new_name(each.oid), each.oid, each.rewrite, written))
+            file.add(each.rows)
     return written
 
 
-def _changes_of(batch: Batch, piece: Piece, target: WantedTable, fill_missing: bool) -> pa.RecordBatch:
-    style = target.style
-    if batch.names is not None:
-        style = replace(style, text=replace(style.text, names=batch.names))
-    return change_batch(batch, piece.facts, target.relation, style=style, codec=piece.plan.codec, fill_missing=fill_missing)
+def _staged_name(oid: int) -> str:
+    return f"{oid}/part-{uuid.uuid4()}.parquet"
 
 
 class _ChangesFile:
-    """A Parquet file that is written a batch at a time, and is there only if there was one; `written` then tells of it."""
+    """A Parquet file that is written a batch at a time, and is there only if there was one; `written` is then told of it."""
 
-    def __init__(self, folder: Path, oid: int, rewrite: int) -> None:
-        self._folder = folder
+    def __init__(
+        self, store: Store, name: str, oid: int, rewrite: int, written: list[FileWritten | RefusedChanges | PassedOver]
+    ) -> None:
+        self.oid, self.rewrite = oid, rewrite
+        self._store, self._written = store, written
         self._stack = ExitStack()
+        self._path = Path()
         self._writer: pq.ParquetWriter | None = None
-        self._so_far = FileWritten(oid, f"{oid}/part-{uuid.uuid4()}.parquet", 0, 0, 0, _NONE_YET, 0, _NONE_YET, rewrite)
-        self.written: list[FileWritten] = []
+        self._so_far = FileWritten(oid, name, 0, 0, 0, _NONE_YET, 0, _NONE_YET, rewrite)
 
     def __enter__(self) -> _ChangesFile:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
-        if self._writer is not None:
-            self.written = [replace(self._so_far, size=(self._folder / self._so_far.path).stat().st_size)]
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        with self._stack:
+            if self._writer is not None and kind is None:
+                self._writer.close()
+                self._written.append(replace(self._so_far, size=self._path.stat().st_size))
+                if not isinstance(self._store, LocalStore):
+                    self._store.put_file(self._so_far.path, self._path)
 
-    def add(self, changes: pa.RecordBatch, commits: NDArray[np.int64], first_lsn: int) -> None:
-        """Rows of these commits, the first record of which is at `first_lsn`."""
+    def add(self, changes: pa.RecordBatch) -> None:
+        """Rows in the columns of `tailrace.changes`."""
         of = self._so_far
         if self._writer is None:
-            path = self._folder / of.path
-            path.parent.mkdir(parents=True, exist_ok=True)
-            writer = pq.ParquetWriter(path, changes.schema, compression="snappy", write_statistics=False, use_dictionary=["kind"])
+            if isinstance(self._store, LocalStore):
+                self._path = self._store.folder / of.path
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+            else:
+                self._path = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="tailrace-"))) / "part"
+            writer = pq.ParquetWriter(
+                self._path, changes.schema, compression="lz4", write_statistics=False, use_dictionary=["kind"]
+            )
             self._writer = self._stack.enter_context(writer)
         self._writer.write_batch(changes)
+        commits, lsns = changes["commit_lsn"].to_numpy(), changes["lsn"].to_numpy()
         self._so_far = replace(
-            of, memory=of.memory + changes.nbytes, rows=of.rows + len(changes), first_lsn=min(of.first_lsn, first_lsn),
+            of, memory=of.memory + changes.nbytes, rows=of.rows + len(changes), first_lsn=min(of.first_lsn, int(lsns.min())),
             first_commit=min(of.first_commit, int(commits.min())), last_commit=max(of.last_commit, int(commits.max())),
         )  # fmt: skip

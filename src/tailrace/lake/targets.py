@@ -17,12 +17,13 @@ from pathlib import Path
 from tailrace.catalog.names.qualified_names import read_table_name, write_table_name
 from tailrace.dataclass import dataclass
 from tailrace.errors import InsufficientLogging, MissingHistory, Overtaken, PeerError, TailraceError, UsageError
-from tailrace.feed import Feed, FeedSpan, FeedTable
-from tailrace.lake.delta_table import AGAIN, TABLE_ERRORS, TableError, TableVersion, find, is_begun, log_of, tables_in
+from tailrace.feed import Feed, FeedSpan, FeedTable, TableTruncation
+from tailrace.lake.delta.table import AGAIN, TABLE_ERRORS, TableVersion, find, is_begun, log_of, tables_in
 from tailrace.lake.folders import Claim, folders_for, is_filled, move
 from tailrace.lake.position import STYLES, TablePosition, check_reaches, history_error, position_of
 from tailrace.model import FIRST_NORMAL_OID, Lsn, Relation
 from tailrace.publications.subscription import only_columns
+from tailrace.storage.local_store import LocalStore
 from tailrace.types.quoting import quote_identifier
 from tailrace.types.registry import ArrowStyle
 from tailrace.wal.log_fingerprint import LogFingerprint
@@ -34,22 +35,28 @@ Names = set[tuple[str, str]] | None
 @dataclass(frozen=True, slots=True)
 class TargetTable:
     """A table to bring to the end of `span`. `found` and `position` are what is there already: what is written goes on from that
-    version. Of what the feed says of it, `dropped`, `rewrites` and `truncations` are as in `FeedTable`."""
+    version. Of what the feed says of it, `dropped`, `rewrites` and `truncations` are as in `FeedTable`; `lost` are the numbers of columns of
+    `relation` that were dropped in the span, and are there for rows of before."""
 
     relation: Relation
     dropped: Lsn | None
     style: ArrowStyle
-    path: Path
     found: TableVersion
     position: TablePosition | None
     span: FeedSpan
     fingerprint_before: Callable[[Lsn], LogFingerprint | None]
     rewrites: frozenset[int] = frozenset()
-    truncations: tuple[tuple[Lsn, Lsn], ...] = ()
+    truncations: tuple[TableTruncation, ...] = ()
+    lost: frozenset[int] = frozenset()
 
     @property
     def name(self) -> str:
         return _name(self.relation)
+
+    @property
+    def path(self) -> Path:
+        """Of one in a directory."""
+        return self.found.path
 
 
 _UP_TO_THERE = "Bring it up to there first, with a range that ends at {}."
@@ -229,6 +236,11 @@ def _shown(
 def _is_wanted(relation: Relation, wanted: Names) -> bool:
     if wanted is not None:
         return (relation.schema, relation.name) in wanted
+    return is_followed(relation)
+
+
+def is_followed(relation: Relation) -> bool:
+    """Whether it is a table of a user's, or a partitioned one."""
     return relation.oid >= FIRST_NORMAL_OID and relation.kind in "rp"
 
 
@@ -274,13 +286,13 @@ def _target(
 ) -> TargetTable | None:
     """A table to bring up, or None if it is where it is to be. Raises TailraceError if it cannot be."""
     make = partial(
-        TargetTable, each.relation, each.dropped, path=folder, fingerprint_before=fingerprint_before, rewrites=each.rewrites,
+        TargetTable, each.relation, each.dropped, fingerprint_before=fingerprint_before, rewrites=each.rewrites,
         truncations=each.truncations,
     )  # fmt: skip
     if table is not None:
         position, found = table.position, table.found.moved(folder)
         if table.wrong:
-            found = found.put_right(_name(each.relation), table.wrong, position.unbounded)
+            found = found.open().put_right(_name(each.relation), table.wrong, position.unbounded)
         if position.dropped is not None:
             if each.dropped is None and position.dropped < span.stop:
                 raise UsageError(
@@ -291,23 +303,23 @@ def _target(
         if position.lsn >= span.stop:
             return None
         part = check_reaches(span, position.lsn, _name(each.relation))
-        _check_fit(each, span)
-        return make(style=_kept(style, position), found=found, position=position, span=part)
-    _check_fit(each, span)
+        check_fit(each, span)
+        return make(style=kept_style(style, position), found=found, position=position, span=part)
+    check_fit(each, span)
     if is_filled(folder) and not is_begun(folder):
         _check_not_just_made(folder, span, _name(each.relation))
         raise UsageError(
             f'folder "{folder.name}" holds something else than the changes of this database since {span.start}',
             hint="Give another directory, or move the folder out of this one.", context=f"table {_name(each.relation)}",
         )  # fmt: skip
-    return make(style=style, found=TableVersion(folder), position=None, span=span)
+    return make(style=style, found=TableVersion(LocalStore(folder)), position=None, span=span)
 
 
 def _check_not_just_made(folder: Path, span: FeedSpan, name: str) -> None:
     """Raise Overtaken if the table was not in this folder when this run has looked."""
     try:
         table = find(folder)
-    except TableError:
+    except MissingHistory:
         return
     if position_of(table, span) is not None:
         raise Overtaken(f"table {name} has been made by another run since this one has begun", hint=AGAIN)
@@ -319,7 +331,7 @@ def withdraw_doubles(directory: Path, made: Sequence[TargetTable], span: FeedSpa
     one."""
     folders: dict[int, set[Path]] = {}
     for path in tables_in(directory):
-        with suppress(TableError, OSError, TailraceError):  # taken back by who saw ours; or it was told of when the run began
+        with suppress(OSError, TailraceError):  # taken back by who saw ours; or it was told of when the run began
             position = position_of(find(path), span)
             if position is not None:
                 folders.setdefault(position.oid, set()).add(path)
@@ -332,12 +344,12 @@ def withdraw_doubles(directory: Path, made: Sequence[TargetTable], span: FeedSpa
     return withdrawn
 
 
-def _kept(style: ArrowStyle, position: TablePosition) -> ArrowStyle:
+def kept_style(style: ArrowStyle, position: TablePosition) -> ArrowStyle:
     """What is text in a table stays text."""
     return replace(style, **{name: "text" for name in STYLES if position.style.get(name) == "text"})  # type: ignore[arg-type]
 
 
-def _check_fit(each: FeedTable, span: FeedSpan) -> None:
+def check_fit(each: FeedTable, span: FeedSpan) -> None:
     """Raise UsageError for what has no changes to follow; a partitioned table has, if its partitions are published as it."""
     relation = each.relation
     if relation.kind == "p" and not span.publications:

@@ -1,0 +1,168 @@
+"""The Parquet files of a table, and its files of deletion vectors, on whatever store it lies.
+
+In: rows in the columns of the table, and what the log says of a file. Out: files, with exact statistics, and their rows batch by batch, in their
+order. What a run writes carries the run's name, and `abandon` takes it away where it was not committed.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tailrace.apply.matching import Numbers
+from tailrace.delta_log.actions import DataFile
+from tailrace.delta_log.deletion_vector import DeletionVector, inline_vector, write_vectors
+from tailrace.delta_log.file_bounds import FileBounds, row_count
+from tailrace.delta_log.file_statistics import EXACT, FileStatistics
+from tailrace.lake.delta.commit import now
+from tailrace.lake.delta.known_bounds import KnownBounds
+from tailrace.lake.delta.rows import deleted_rows, file_rows
+from tailrace.storage.store import Store
+
+MOST_ROWS = 1 << 20
+"""In a file, whose rows are one group without an index of pages: delta-rs (1.6.3) takes a deletion vector for another group's rows where there are
+several."""
+FILE_BYTES = 128 << 20
+"""Of rows in memory that become one file."""
+_INLINE = 64
+"""So many positions may stand in the log itself, which every reader reads."""
+_VECTORS = "_dv"
+"""Where files of deletion vectors lie: a vacuum of all that the log does not name takes those away that lie elsewhere."""
+
+
+_OURS = re.compile(r"part-([0-9a-f]{32})-[0-9a-f]{32}\.parquet|_dv/deletion_vector_[0-9a-f-]{36}\.bin")
+_FULL = {"tailrace.file": "full"}
+"""The tag of files whose rows would not have fit into fewer, however small they are on disk."""
+
+
+def is_ours(name: str) -> bool:
+    """Whether a file has a name as these have."""
+    return _OURS.fullmatch(name) is not None
+
+
+def run_of(name: str) -> str:
+    """The run that wrote this file of ours; empty where its name does not say."""
+    found = _OURS.fullmatch(name)
+    return (found[1] or "") if found else ""
+
+
+def data_file_name(run: str) -> str:
+    """A new name for a file of rows that this run writes."""
+    return f"part-{run}-{uuid.uuid4().hex}.parquet"
+
+
+def is_full(file: DataFile) -> bool:
+    return _FULL.items() <= file.tags.items()
+
+
+class DataFiles:
+    """`schema` is the table's; `without_statistics` are columns that get none; `known` is what was read of statistics before. State: what was
+    written and is not committed."""
+
+    def __init__(
+        self, store: Store, schema: pa.Schema, run: str, without_statistics: Iterable[str] = (), known: KnownBounds | None = None
+    ) -> None:
+        self.store, self.schema, self.run = store, schema, run
+        self._known = known or KnownBounds()
+        self._without = frozenset(without_statistics)
+        self._written: set[str] = set()
+        self._counts: dict[str, int] = {}
+        self.bytes_written = 0
+
+    def in_columns(self, schema: pa.Schema) -> DataFiles:
+        """For files of the same run with other columns; what they write `abandon` of this takes away as well."""
+        other = DataFiles(self.store, schema, self.run, self._without)
+        other._written = self._written
+        return other
+
+    def leave_out_statistics(self, columns: Iterable[str]) -> None:
+        """Of these columns, too, in files that are written from now on."""
+        self._without |= frozenset(columns)
+
+    # -- written -----------------------------------------------------------------------------------------------------------------------
+
+    def write_all(self, rows: pa.Table) -> list[DataFile]:
+        """These rows, in their order, in as many files as are not too large."""
+        if not len(rows):
+            return []
+        most = max(1, min(MOST_ROWS, len(rows) * FILE_BYTES // max(1, rows.nbytes)))
+        count = -(-len(rows) // most)
+        each = -(-len(rows) // count)
+        files = [self.write(rows.slice(start, each)) for start in range(0, len(rows), each)]
+        return files if count == 1 else [replace(file, tags={**file.tags, **_FULL}) for file in files]
+
+    def write(self, rows: pa.Table) -> DataFile:
+        """A file of these rows, which are no more than one may have, in their order."""
+        with tempfile.TemporaryDirectory(prefix="tailrace-") as folder:
+            path = Path(folder) / "part"
+            pq.write_table(rows.cast(self.schema), path, row_group_size=MOST_ROWS, write_page_index=False, compression="snappy")
+            columns = [each for each in self.schema.names if each not in self._without]
+            return replace(self.take(path, FileStatistics.of(rows, columns).as_json()), tags=EXACT)
+
+    def take(self, path: Path, statistics: str) -> DataFile:
+        """A local Parquet file becomes one of the table's."""
+        name, size = data_file_name(self.run), path.stat().st_size
+        self._written.add(name)
+        self.store.put_file(name, path)
+        self.bytes_written += size
+        return DataFile(name, size, now(), statistics)
+
+    def adopt(self, name: str, size: int, statistics: str) -> DataFile:
+        """A file that this run has written to the store itself, by a `data_file_name`, becomes one of the table's."""
+        self._written.add(name)
+        self.bytes_written += size
+        return DataFile(name, size, now(), statistics)
+
+    def write_vectors(self, positions: Sequence[Numbers]) -> list[DeletionVector]:
+        """A deletion vector for each of these; those that are long go into one file together."""
+        long = [each for each in positions if len(each) > _INLINE]
+        stored: Iterator[DeletionVector] = iter(())
+        if long:
+            name, data, vectors = write_vectors(long, uuid.uuid4(), _VECTORS)
+            self._written.add(name)
+            self.store.put_new(name, data)
+            self.bytes_written += len(data)
+            stored = iter(vectors)
+        return [next(stored) if len(each) > _INLINE else inline_vector(each) for each in positions]
+
+    def drop(self, files: Iterable[DataFile]) -> None:
+        """Files of this run that nobody needs any more."""
+        names = [file.path for file in files]
+        self.store.delete(names)
+        self._written -= set(names)
+
+    def abandon(self) -> None:
+        """Take away all that this run wrote."""
+        self.store.delete(sorted(self._written))
+        self._written.clear()
+
+    # -- read --------------------------------------------------------------------------------------------------------------------------
+
+    def rows(self, file: DataFile, columns: Sequence[str]) -> Iterator[tuple[Numbers, pa.RecordBatch]]:
+        """The rows of a file that are not deleted, in these columns, with their positions; a column that was added later is null."""
+        return file_rows(self.store, file, pa.schema([self.schema.field(name) for name in columns]))
+
+    def deleted(self, file: DataFile) -> Numbers:
+        """The positions of its deleted rows."""
+        return deleted_rows(self.store, file)
+
+    def row_count(self, file: DataFile) -> int:
+        """How many rows it has, those that are deleted among them."""
+        if file.path not in self._counts:
+            count = row_count(file)
+            if count is None:
+                with self.store.open(file.path) as source:
+                    count = pq.ParquetFile(source).metadata.num_rows
+            self._counts[file.path] = count
+        return self._counts[file.path]
+
+    def bounds(self, files: Sequence[DataFile], columns: Sequence[str]) -> dict[str, FileBounds]:
+        """Of each of these columns, what is known of its least and its greatest value in each file."""
+        return self._known.of(files, self.schema, columns)

@@ -1,0 +1,282 @@
+"""Delta tables as `mirror` and `append_changes` use them: found at a version, and gone on from by one commit.
+
+In: the folder of a table. Out: `TableVersion`, the version that a run has found, and `OpenTable`, what is in it. A commit (`TableVersion.commit`)
+is the version behind the one that was found, of the table that was found: where somebody else was quicker, or the folder is another by now, it is
+refused with `Overtaken`, which names who made that one, and nothing of it is in the table (decision 13).
+
+A table is the one found if its folder is, by device and inode: folders change names. The log itself is read and written by `snapshot` and `commit`,
+files of rows by `data_files` and `table_edit`; which columns have statistics says `statistics`.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import field, replace
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from tailrace.dataclass import dataclass
+from tailrace.delta_log.actions import Action, AddFile, AppTransaction, CommitInfo, DataFile
+from tailrace.delta_log.table_features import DELETION_VECTORS, ENABLE_DELETION_VECTORS, TIMESTAMP_NTZ, with_features
+from tailrace.delta_log.table_schema import format_schema, has_timestamps_without_zone
+from tailrace.errors import MissingHistory, Overtaken, TailraceError
+from tailrace.lake.delta.checkpoint import make_checkpoint
+from tailrace.lake.delta.commit import MARK, commit, first_actions, new_metadata, now
+from tailrace.lake.delta.known_bounds import KnownBounds
+from tailrace.lake.delta.snapshot import DeltaSnapshot, commit_info, commits_before
+from tailrace.lake.delta.statistics import corrected, files_that_are_wrong, table_settings, wide_decimals
+from tailrace.storage.local_store import LocalStore
+from tailrace.storage.store import Store
+
+logger = logging.getLogger(__name__)
+
+TABLE_ERRORS = (pa.ArrowException, OSError, ValueError)
+"""What reading and writing one may raise, beside errors of ours."""
+METADATA = "tailrace"
+"""Where a commit of ours says what it did, for people (`lake/position.py`)."""
+_LOG = "_delta_log"
+_CHECKPOINT_EVERY = 20
+"""Versions, of which each is a file to read for who opens the table."""
+_Id = tuple[int, int]
+"""Of a folder: device and inode."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitNote:
+    """What a commit says beside its rows: what people read of it, numbers that the table keeps by their names, and entries of the table's
+    configuration. Columns that are `unbounded` get no statistics; None: the table is one of changes."""
+
+    said: Mapping[str, str] = field(default_factory=dict)
+    numbers: Mapping[str, int] = field(default_factory=dict)
+    unbounded: frozenset[str] | None = frozenset()
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    def with_vectors(self) -> CommitNote:
+        """For a table whose readers are to know deletion vectors."""
+        return replace(self, settings={**self.settings, ENABLE_DELETION_VECTORS: "true"})
+
+
+@dataclass(frozen=True, slots=True)
+class TableVersion:
+    """What a run goes on from: `snapshot` is the table in `store`, or that there is none there. Of one in a directory that others may rename,
+    `log` is which folders it and its log lie in."""
+
+    store: Store
+    snapshot: DeltaSnapshot = DeltaSnapshot(-1)
+    log: tuple[_Id, _Id] | None = None
+    bounds: KnownBounds = field(default_factory=KnownBounds, compare=False, repr=False)
+    """Goes along from version to version."""
+
+    @property
+    def version(self) -> int:
+        return self.snapshot.version
+
+    @property
+    def is_there(self) -> bool:
+        return self.snapshot.is_there
+
+    def open(self) -> OpenTable:
+        return OpenTable(self)
+
+    @property
+    def path(self) -> Path:
+        """Of one in a directory."""
+        assert isinstance(self.store, LocalStore)
+        return self.store.folder
+
+    def moved(self, path: Path) -> TableVersion:
+        """The same table where its folder has been renamed to."""
+        return replace(self, store=LocalStore(path))
+
+    def make(
+        self, name: str, described: str, schema: pa.Schema, note: CommitNote, actions: Sequence[Action] = ()
+    ) -> TableVersion:
+        """Make the table that is not there, with these files in it."""
+        settings = {**table_settings(schema, note.unbounded), **note.settings}
+        beginning = first_actions(new_metadata(schema, described, settings), schema)
+        return self.commit(name, [*beginning, *actions], note, "CREATE TABLE")
+
+    def commit(self, name: str, actions: Sequence[Action], note: CommitNote, operation: str = "WRITE") -> TableVersion:
+        """These actions, and what the note has, as the version behind this one, of the same table. Raises Overtaken if somebody else's is, or the
+        folder is another; then nothing was committed."""
+        self._check_same(name)
+        numbers = [AppTransaction(app_id, number, now()) for app_id, number in note.numbers.items()]
+        said = {"operation": operation, "operationParameters": {}, **note.said}
+        try:
+            snapshot = commit(self.store, self.snapshot, [*actions, *numbers], said)
+        except Overtaken as error:
+            self._check_same(name, error)
+            raise self._overtaken(name, self._winner()) from error
+        self._check_same(name)
+        self._make_checkpoint(snapshot)
+        log = log_of(self.path) if isinstance(self.store, LocalStore) else None
+        return replace(self, snapshot=snapshot, log=log)
+
+    def refreshed(self) -> TableVersion:
+        """The newest version."""
+        return replace(self, snapshot=self.snapshot.refreshed(self.store))
+
+    def _make_checkpoint(self, snapshot: DeltaSnapshot) -> None:
+        """Now and then, so that nobody has to read all commits; without it the table is as right as with it."""
+        if (snapshot.version + 1) % _CHECKPOINT_EVERY == 0:
+            try:
+                make_checkpoint(self.store, snapshot)
+            except (TailraceError, OSError) as error:
+                logger.warning("no checkpoint of version %s of the table in %s: %s", snapshot.version, self.store.url, error)
+
+    def _check_same(self, name: str, cause: Exception | None = None) -> None:
+        if self.log is not None and log_of(self.path) != self.log:
+            self._clean_up()
+            raise Overtaken(
+                f"table {name} is not in its folder any more",
+                detail=f'Another run has moved what was in "{self.path.name}".',
+                hint=AGAIN,
+            ) from cause
+
+    def _clean_up(self) -> None:
+        """A folder that was renamed has been made again, by what was written into it before that was seen."""
+        if self.log is not None and _id_of(self.path) not in (None, self.log[0]) and not is_table(self.path):
+            shutil.rmtree(self.path, ignore_errors=True)
+
+    def _winner(self) -> list[CommitInfo]:
+        """What the log says of the versions behind this one."""
+        commits: list[CommitInfo] = []
+        with suppress(FileNotFoundError):
+            for version in count(self.version + 1):
+                commits.append(commit_info(self.store, version) or CommitInfo({}))
+        return commits
+
+    def _overtaken(self, name: str, winner: Sequence[CommitInfo]) -> Overtaken:
+        beginning = f"version {self.version}" if self.is_there else "nothing"
+        return Overtaken(
+            f"table {name} has a version {self.version + 1} that this run did not write, which goes on from {beginning}",
+            detail=_said_of(winner or [CommitInfo({})]), hint=AGAIN,
+        )  # fmt: skip
+
+
+AGAIN = "Run this again: it goes on from where the table is."
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTable:
+    """What is in a table at the version that was `found`."""
+
+    found: TableVersion
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.found.snapshot.schema
+
+    @property
+    def files(self) -> list[DataFile]:
+        return list(self.found.snapshot.files.values())
+
+    def setting(self, name: str) -> str:
+        """A property of the table's configuration; empty if there is none."""
+        return self.found.snapshot.metadata.configuration.get(name, "")
+
+    def number(self, name: str) -> int | None:
+        """The last number that a commit has kept by this name."""
+        return self.found.snapshot.transaction(name)
+
+    def said(self) -> dict[str, Any] | None:
+        """What the last commit of ours says, if the log still has it."""
+        for _, info in commits_before(self.found.store, self.found.version):
+            if METADATA in info.said:
+                said: dict[str, Any] = json.loads(info.said[METADATA])
+                return said
+        return None
+
+    def wrong_files(self) -> list[str]:
+        """Those whose statistics need not be right (`put_right`)."""
+        return files_that_are_wrong(self.files, self.schema)
+
+    def put_right(self, name: str, paths: Sequence[str], unbounded: frozenset[str] = frozenset()) -> TableVersion:
+        """The table without the statistics in these files that cannot be right, and with settings that keep them out."""
+        files = [file for file in self.files if file.path in set(paths)]
+        actions: list[Action] = [AddFile(corrected(file, self.schema), data_change=False) for file in files]
+        note = CommitNote(unbounded=unbounded if wide_decimals(self.schema) else None)
+        return self.found.commit(name, [*actions, *self._metadata(self.schema, note)], note, "COMPUTE STATS")
+
+    def commit(self, name: str, actions: Sequence[Action], note: CommitNote, schema: pa.Schema | None = None) -> TableVersion:
+        """These actions as the next version, in these columns if they are others."""
+        return self.found.commit(name, [*self._metadata(schema or self.schema, note), *actions], note)
+
+    def _metadata(self, schema: pa.Schema, note: CommitNote) -> list[Action]:
+        """What is to change of the table's protocol and metadata."""
+        before, protocol = self.found.snapshot.metadata, self.found.snapshot.protocol
+        configuration = {**before.configuration, **table_settings(schema, note.unbounded), **note.settings}
+        text = before.schema_text if schema == self.schema else format_schema(schema)
+        needs = {TIMESTAMP_NTZ} if has_timestamps_without_zone(schema) else set()
+        if configuration.get(ENABLE_DELETION_VECTORS) == "true":
+            needs.add(DELETION_VECTORS)
+        metadata = replace(before, configuration=configuration, schema_text=text)
+        needed = with_features(protocol, frozenset(needs))
+        return [*([needed] if needed != protocol else []), *([metadata] if metadata != before else [])]
+
+    @property
+    def keeps_vectors(self) -> bool:
+        """Whether its readers know deletion vectors."""
+        return self.setting(ENABLE_DELETION_VECTORS) == "true"
+
+
+def is_table(folder: Path) -> bool:
+    """Whether there is a Delta table in it, in whatever version."""
+    return any(file.suffix in {".json", ".parquet"} and not file.name.startswith(".") for file in (folder / _LOG).glob("*"))
+
+
+def is_begun(folder: Path) -> bool:
+    """Whether there is one that has no version yet, since who makes it is about to, or was killed."""
+    return (folder / _LOG).is_dir() and not is_table(folder)
+
+
+def tables_in(directory: Path) -> list[Path]:
+    """The folders right below `directory` that are Delta tables."""
+    return [log.parent for log in sorted(directory.glob(f"*/{_LOG}")) if is_table(log.parent)]
+
+
+def find(path: Path) -> OpenTable:
+    """The newest version of the table in `path`. Raises MissingHistory if there is none."""
+    log, found = log_of(path), TableVersion(LocalStore(path)).refreshed()
+    if not found.is_there:
+        raise MissingHistory(f'there is no Delta table in "{path}"')
+    return OpenTable(replace(found, log=log))
+
+
+def log_of(path: Path) -> tuple[_Id, _Id] | None:
+    """Which folder the table's is, and which its log's; None if there is none."""
+    folder, log = _id_of(path), _id_of(path / _LOG)
+    return None if folder is None or log is None else (folder, log)
+
+
+def _id_of(path: Path) -> _Id | None:
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _said_of(commits: Sequence[CommitInfo]) -> str:
+    """Who made the first of these, of what, and when."""
+    first = commits[0]
+    if METADATA not in first.said:
+        what = f" ({first.said['operation']})" if "operation" in first.said else ""
+        who = "Another run" if MARK in first.said else "Another program"
+        return f"{who}{what} committed it{_when(first)}."
+    ours = [commit for commit in commits if METADATA in commit.said]
+    begin, end = (json.loads(commit.said[METADATA]) for commit in (ours[0], ours[-1]))
+    return f"Another run committed what lies between {begin['from']} and {end['to']}{_when(ours[-1])}."
+
+
+def _when(commit: CommitInfo) -> str:
+    at = commit.timestamp
+    return f", at {datetime.fromtimestamp(at / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC" if at is not None else ""

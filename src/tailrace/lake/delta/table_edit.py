@@ -1,0 +1,344 @@
+"""What one commit does to the files of a table: some rows go, others come, and only files in which that happens are looked at or written.
+
+In: a table at the version that was found, keys or rows that are to go, and rows that are to come, in as many steps as memory asks for. Out: the
+actions of one commit. A row goes by its position, which the file's deletion vector takes up; a file of which many rows are gone is written anew,
+and so is every file in which one is if readers of the table know no deletion vectors. New rows lie in files of their own, in the order of the
+key, so that the least and the greatest key of a file say whether it has to be looked at.
+
+Nobody sees the files that are written here before they are committed; `abandon` takes them away again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import field
+from functools import reduce
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tailrace.apply.matching import KeyIndex, Numbers, first_of_each, is_in_order
+from tailrace.dataclass import dataclass
+from tailrace.delta_log.actions import Action, AddFile, DataFile, RemoveFile
+from tailrace.delta_log.deletion_vector import union
+from tailrace.lake.delta.commit import now
+from tailrace.lake.delta.data_files import FILE_BYTES, DataFiles
+from tailrace.lake.delta.known_bounds import KeysInFiles
+
+_MOST_GONE = 0.25
+"""Share of a file's rows that may be gone before the file is written anew."""
+_MOST_REWRITTEN = 8
+"""Files that one commit writes anew because of that share."""
+_GATHERED_BYTES = 2 * FILE_BYTES
+"""Of rows in memory that are gathered at once."""
+_THREADS = min(4, os.cpu_count() or 1)
+_NONE: Numbers = np.zeros(0, np.int64)
+
+
+@dataclass(slots=True)
+class _EditedFile:
+    """`gone` are the positions of rows that go, beside those of its deletion vector."""
+
+    file: DataFile
+    is_new: bool = False
+    gone: Numbers = field(default_factory=lambda: _NONE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A file that may have some keys, as the bounds of these columns say of the file in its place."""
+
+    file: _EditedFile
+    place: int
+    in_files: Sequence[KeysInFiles]
+
+    def numbers(self, keys: int) -> Numbers:
+        """Of so many keys, those that it may have."""
+        return reduce(np.intersect1d, [each.keys_of(self.place) for each in self.in_files], np.arange(keys))
+
+
+@dataclass(frozen=True, slots=True)
+class _Matches:
+    """Rows of a file that are looked for: where they lie, which of the keys each has, and its columns."""
+
+    file: _EditedFile
+    positions: Numbers
+    numbers: Numbers
+    rows: pa.Table
+
+
+@dataclass(frozen=True, slots=True)
+class EditedFiles:
+    """What an edit wrote, for people."""
+
+    files: int = 0
+    rewritten: int = 0
+    vectors: int = 0
+    bytes: int = 0
+
+
+class TableEdit:
+    """`files` are the table's; `by` the columns that tell its rows apart, all of them where nothing less does. With `keeps_vectors`, the table's
+    readers know deletion vectors. With `only_null`, only rows in which that column is null are found, whatever else is in the files."""
+
+    def __init__(
+        self, data: DataFiles, files: Sequence[DataFile], by: Sequence[str], *, keeps_vectors: bool, only_null: str | None = None
+    ) -> None:
+        self._data, self._by, self.keeps_vectors, self._only_null = data, tuple(by), keeps_vectors, only_null
+        self._files = [_EditedFile(file) for file in files]
+        self._removed: list[DataFile] = []
+
+    # -- steps -------------------------------------------------------------------------------------------------------------------------
+
+    def clear(self, data: DataFiles) -> None:
+        """All rows of before go; those that come have the columns of `data`."""
+        self._removed += [each.file for each in self._files]
+        self._files, self._data = [], data
+
+    def conform(self, data: DataFiles, conform: Callable[[pa.Table], pa.Table]) -> None:
+        """All rows of before get other columns, those of `data`."""
+        try:
+            new = [file for each in self._files for rows in self._rows_of(each) for file in data.write_all(conform(rows))]
+        except BaseException:
+            data.abandon()
+            raise
+        self.clear(data)
+        self._files = [_EditedFile(file, is_new=True) for file in new]
+
+    def leave_out_statistics(self, columns: Iterable[str]) -> None:
+        """Of these columns, too, in files that are written from now on."""
+        self._data.leave_out_statistics(columns)
+
+    def lookup(self, keys: pa.Table, columns: Sequence[str]) -> pa.Table:
+        """Of the rows that have these keys, the key and these columns."""
+        wanted = list(dict.fromkeys([*self._by, *columns]))
+        parts = [found.rows for found in self._found(_distinct(keys.select(self._by)), wanted)]
+        schema = pa.schema([self._data.schema.field(name) for name in wanted])
+        return pa.concat_tables(parts) if parts else schema.empty_table()
+
+    def delete(self, keys: pa.Table) -> int:
+        """The rows that have these keys, all different, go; how many that are."""
+        gone = 0
+        for found in self._found(keys.select(self._by), self._by):
+            found.file.gone = union(found.file.gone, found.positions)
+            gone += len(found.positions)
+        return gone
+
+    def delete_copies(self, rows: pa.Table) -> int:
+        """For each of these rows one that is equal goes, if there is one; how many that are."""
+        rows = rows.select(self._by)
+        numbers = KeyIndex([_flat(rows[name]) for name in self._by]).of_rows
+        left = np.bincount(numbers).astype(np.int64)
+        first = np.unique(numbers, return_index=True)[1]
+        distinct = rows.take(pa.array(first))
+        for candidate in self._that_may_have(distinct):
+            found, each = self._found_in(candidate, distinct, self._by), candidate.file
+            if found is None:
+                continue
+            taken = first_of_each(found.numbers, left)
+            each.gone = union(each.gone, found.positions[taken])
+            np.subtract.at(left, found.numbers[taken], 1)
+            if not left.any():
+                break
+        return len(rows) - int(left.sum())
+
+    def take(self, keys: pa.Table, most: Numbers | None, order: str) -> tuple[Numbers, pa.Table]:
+        """The rows that have one of these different keys go, of each key no more than `most` says, the first in the `order` of a column. Gives them
+        whole, each with the number of its key, in the order of these numbers and then that one."""
+        names = self._data.schema.names
+        found = list(self._found(keys.select(self._by), names)) if len(keys) else []
+        if not found:
+            return _NONE, self._data.schema.empty_table()
+        numbers = np.concatenate([each.numbers for each in found])
+        rows = pa.concat_tables([each.rows for each in found])
+        ranked = np.lexsort((rows[order].to_numpy(), numbers))
+        if most is not None:
+            sorted_numbers = numbers[ranked]
+            rank = np.arange(len(ranked)) - np.searchsorted(sorted_numbers, sorted_numbers)
+            ranked = ranked[rank < most[sorted_numbers]]
+        taken = np.zeros(len(numbers), np.bool_)
+        taken[ranked] = True
+        at = 0
+        for each in found:
+            each.file.gone = union(each.file.gone, each.positions[taken[at : at + len(each.positions)]])
+            at += len(each.positions)
+        return numbers[ranked], rows.take(pa.array(ranked))
+
+    def take_all(self) -> Iterator[pa.Table]:
+        """All rows go. Gives them, batch by batch."""
+        for each in list(self._files):
+            for places, batch in self._left_in(each, self._data.schema.names):
+                each.gone = union(each.gone, places)
+                yield pa.Table.from_batches([batch])
+
+    def insert(self, rows: pa.Table) -> None:
+        """These rows come, in the order of the key."""
+        if not len(rows):
+            return
+        self._files += [_EditedFile(file, is_new=True) for file in self._data.write_all(self._in_order(rows))]
+
+    def gather(self, paths: Sequence[str], cuts: pa.Array | None = None) -> None:
+        """The rows of these files come to lie in fewer, in the order of the key; no row comes or goes. Between `cuts`, values of the key's first
+        column, rows lie in files of their own."""
+        wanted = set(paths)
+        together = [each for each in self._files if each.file.path in wanted]
+        self._files = [each for each in self._files if each.file.path not in wanted]
+        ends = [None, *(cuts if cuts is not None else ()), None]
+        for low, high in zip(ends, ends[1:], strict=False):
+            rows: list[pa.Table] = []
+            for part in (part for each in together for part in self._rows_of(each)):
+                chosen = _from_to(part, self._by[0], low, high)
+                if rows and sum(each.nbytes for each in rows) + chosen.nbytes > _GATHERED_BYTES:
+                    self.insert(pa.concat_tables(rows))
+                    rows = []
+                rows.append(chosen)
+            if rows:
+                self.insert(pa.concat_tables(rows))
+        self._removed += [each.file for each in together]
+
+    def _in_order(self, rows: pa.Table) -> pa.Table:
+        if len(self._by) == len(rows.schema) > 1 or any(pa.types.is_nested(rows.schema.field(name).type) for name in self._by):
+            return rows
+        if len(self._by) == 1 and is_in_order(rows[self._by[0]]):
+            return rows
+        return rows.take(pc.sort_indices(rows, sort_keys=[(name, "ascending") for name in self._by]))
+
+    # -- what it comes to ----------------------------------------------------------------------------------------------------------------
+
+    def actions(self, *, data_change: bool = True) -> tuple[list[Action], EditedFiles]:
+        """What the commit is to say of files. Without `data_change`, no row came or went."""
+        removed = list(self._removed)
+        added: list[DataFile] = []
+        kept: list[tuple[_EditedFile, Numbers]] = []
+        rewritten = 0
+        for each in self._by_share_gone():
+            if not len(each.gone):
+                if each.is_new:
+                    added.append(each.file)
+                continue
+            gone = union(self._data.deleted(each.file), each.gone)
+            count = self._data.row_count(each.file)
+            if not each.is_new:
+                removed.append(each.file)
+            if len(gone) == count:
+                if each.is_new:
+                    self._data.drop([each.file])
+            elif not self.keeps_vectors or (len(gone) > _MOST_GONE * count and rewritten < _MOST_REWRITTEN):
+                rewritten += 1
+                added += [file for rows in self._rows_of(each) for file in self._data.write_all(self._in_order(rows))]
+                if each.is_new:
+                    self._data.drop([each.file])
+            else:
+                kept.append((each, gone))
+        vectors = self._data.write_vectors([gone for _, gone in kept])
+        added += [each.file.without(vector) for (each, _), vector in zip(kept, vectors, strict=True)]
+        actions: list[Action] = [RemoveFile.of(file, now(), data_change=data_change) for file in removed]
+        actions += [AddFile(file, data_change) for file in added]
+        return actions, EditedFiles(len(added) - len(kept), rewritten, len(vectors), self._data.bytes_written)
+
+    def abandon(self) -> None:
+        """Nothing of this is committed: take away what was written."""
+        self._data.abandon()
+
+    def _by_share_gone(self) -> list[_EditedFile]:
+        """Files that are worth it most are written anew first."""
+        return sorted(
+            self._files, key=lambda each: -len(each.gone) / max(1, self._data.row_count(each.file)) if len(each.gone) else 0.0
+        )
+
+    # -- looking through files ------------------------------------------------------------------------------------------------------------
+
+    def _found(self, keys: pa.Table, columns: Sequence[str]) -> Iterator[_Matches]:
+        if not len(keys):
+            return
+        with ThreadPoolExecutor(_THREADS) as threads:
+            for found in threads.map(lambda each: self._found_in(each, keys, columns), self._that_may_have(keys)):
+                if found is not None:
+                    yield found
+
+    def _found_in(self, candidate: _Candidate, keys: pa.Table, columns: Sequence[str]) -> _Matches | None:
+        """The rows of a file that have one of these different keys and are not gone; None if none has."""
+        each, at = candidate.file, candidate.numbers(len(keys))
+        keys = keys if len(at) == len(keys) else keys.take(pa.array(at))
+        if not len(at):
+            return None
+        index = KeyIndex([_flat(keys[name]) for name in self._by])
+        positions, numbers, rows = [], [], []
+        for places, batch in self._sought_in(each, columns):
+            found = index.find([batch[name] for name in self._by])
+            there = np.flatnonzero(found >= 0)
+            there = there[~np.isin(places[there], each.gone)]
+            if len(there):
+                positions.append(places[there])
+                numbers.append(at[found[there]])
+                rows.append(batch.take(pa.array(there)))
+        if not rows:
+            return None
+        return _Matches(each, np.concatenate(positions), np.concatenate(numbers), pa.Table.from_batches(rows))
+
+    def _that_may_have(self, keys: pa.Table) -> list[_Candidate]:
+        """Files that may have some of the keys, by their statistics."""
+        columns = [name for name in self._by if not pa.types.is_nested(self._data.schema.field(name).type)]
+        bounds = self._data.bounds([each.file for each in self._files], columns)
+        known = [name for name, of in bounds.items() if of.lower.null_count + of.upper.null_count < 2 * len(self._files)]
+        in_files = [KeysInFiles.of(bounds[name], _flat(keys[name])) for name in known]
+        there = reduce(np.intersect1d, [each.files for each in in_files], np.arange(len(self._files)))
+        return [_Candidate(self._files[place], place, in_files) for place in there.tolist()]
+
+    def _sought_in(self, each: _EditedFile, columns: Sequence[str]) -> Iterator[tuple[Numbers, pa.RecordBatch]]:
+        """The rows of a file among which is looked; those that go with this commit are among them."""
+        if self._only_null is None:
+            yield from self._data.rows(each.file, columns)
+            return
+        for places, batch in self._data.rows(each.file, list(dict.fromkeys([*columns, self._only_null]))):
+            column = batch[self._only_null]
+            if column.null_count == len(batch):
+                yield places, batch.select(columns)
+            elif column.null_count:
+                wanted = column.is_null()
+                yield places[wanted.to_numpy(zero_copy_only=False)], batch.filter(wanted).select(columns)
+
+    def _left_in(self, each: _EditedFile, columns: Sequence[str]) -> Iterator[tuple[Numbers, pa.RecordBatch]]:
+        """The same without those."""
+        before = each.gone
+        for places, batch in self._sought_in(each, columns):
+            left = ~np.isin(places, before)
+            if left.all():
+                yield places, batch
+            elif left.any():
+                yield places[left], batch.filter(pa.array(left))
+
+    def _rows_of(self, each: _EditedFile) -> Iterator[pa.Table]:
+        """What of a file is not gone, in tables that become one file each."""
+        parts: list[pa.RecordBatch] = []
+        for places, batch in self._data.rows(each.file, self._data.schema.names):
+            kept = batch.filter(pa.array(~np.isin(places, each.gone))) if len(each.gone) else batch
+            if len(kept):
+                parts.append(kept)
+            if sum(part.nbytes for part in parts) > FILE_BYTES:
+                yield pa.Table.from_batches(parts)
+                parts = []
+        if parts:
+            yield pa.Table.from_batches(parts)
+
+
+def _from_to(rows: pa.Table, name: str, low: pa.Scalar | None, high: pa.Scalar | None) -> pa.Table:
+    """Rows whose value is not less than `low`, and less than `high`; NULL comes behind all values."""
+    keep = None if low is None else pc.fill_null(pc.greater_equal(rows[name], low), True)
+    if high is not None:
+        below = pc.fill_null(pc.less(rows[name], high), False)
+        keep = below if keep is None else pc.and_(keep, below)
+    return rows if keep is None else rows.filter(keep)
+
+
+def _distinct(keys: pa.Table) -> pa.Table:
+    numbers = KeyIndex([_flat(keys[name]) for name in keys.schema.names]).of_rows
+    first = np.unique(numbers, return_index=True)[1]
+    return keys if len(first) == len(keys) else keys.take(pa.array(first))
+
+
+def _flat(column: pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
