@@ -1,0 +1,179 @@
+"""The catalog of a lake: which tables it has, where they lie, and up to which LSN all of them are complete. One object, `_tailrace/catalog`.
+
+A run reads it, brings tables up, each in a commit of its own, and replaces it last, by compare-and-swap: what it says may lag behind tables, and
+never leads. So a table that nothing happened to costs nothing, and a run that was killed in between leaves tables that say themselves how far
+they are. Of two runs one replaces the catalog, and the other is told.
+
+A table's folder has the name that the table had when it was made, and its oid where another has that name, and keeps it: no store renames.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import field, replace
+from typing import Any
+
+from tailrace.checksummed_file import FileKind, fact
+from tailrace.dataclass import dataclass
+from tailrace.errors import Overtaken, UsageError
+from tailrace.feed import FeedSpan
+from tailrace.lake.folders import folder_name
+from tailrace.model import Lsn, Relation
+from tailrace.storage.store import ObjectChanged, Store
+from tailrace.wal.log_fingerprint import LogFingerprint
+
+CATALOG = "_tailrace/catalog"
+CATALOG_FILE = FileKind(
+    "lake",
+    "the catalog of a lake",
+    version=1,
+    compression="zstd",
+    hint="Put the object back, or make the lake anew in another place.",
+)
+_AGAIN = "Run this again: it goes on from where the lake is."
+
+
+@dataclass(frozen=True, slots=True)
+class LakeTable:
+    """`folder` is relative to the lake; `version` that of the table's last commit of ours (-1: it is not made yet), at `changed`; `dropped` where the
+    source dropped it."""
+
+    oid: int
+    folder: str
+    schema: str
+    name: str
+    version: int = -1
+    changed: Lsn = Lsn(0)
+    dropped: Lsn | None = None
+
+    def named_as(self, relation: Relation) -> LakeTable:
+        """The same where the source has given it another name."""
+        return replace(self, schema=relation.schema, name=relation.name)
+
+
+@dataclass(frozen=True, slots=True)
+class LakeCatalog:
+    """All tables have the changes of transactions that commit before `complete` in the database of one system, of which the last commits at
+    `committed` (microseconds since 2000; 0: not known). `fingerprint` is of what stands in the log before that."""
+
+    system: int
+    timeline: int
+    database: int
+    publications: tuple[str, ...]
+    complete: Lsn
+    committed: int = 0
+    fingerprint: LogFingerprint | None = None
+    tables: Mapping[int, LakeTable] = field(default_factory=dict)
+    layout: str = "mirror"
+    """What its tables hold (`lake/layouts/`)."""
+
+    @classmethod
+    def begun(cls, span: FeedSpan, layout: str = "mirror") -> LakeCatalog:
+        """Of a lake without tables, which has nothing of before the span."""
+        return cls(span.system, span.timeline, span.database, tuple(sorted(span.publications)), span.start, layout=layout)
+
+    def check_layout(self, layout: str, where: str) -> None:
+        """Raise UsageError where the lake has another."""
+        if self.layout != layout:
+            raise UsageError(
+                f'lake "{where}" has layout {self.layout}, not {layout}',
+                hint="Give each layout a lake of its own.",
+                sqlstate="55000",
+            )
+
+    def check_is_of(self, span: FeedSpan, where: str) -> None:
+        """Raise UsageError where the lake is another database's, or of other publications, or follows a later timeline."""
+        if (self.system, self.database) != (span.system, span.database):
+            raise UsageError(
+                f'lake "{where}" is of database {self.database} of system {self.system}, and the log is of database {span.database} of {span.system}',
+                hint="Give each database a lake of its own.", sqlstate="55000",
+            )  # fmt: skip
+        if set(self.publications) != set(span.publications):
+            raise UsageError(
+                f'lake "{where}" has {_in_words(self.publications)}, and is to get {_in_words(span.publications)}',
+                hint="Give each choice of publications a lake of its own.", sqlstate="55000",
+            )  # fmt: skip
+        if self.timeline > span.timeline:
+            raise UsageError(
+                f'lake "{where}" follows timeline {self.timeline}, and the log is of timeline {span.timeline}',
+                hint="Give the log of the server that was promoted.", sqlstate="55000",
+            )  # fmt: skip
+
+    def folder_for(self, relation: Relation) -> str:
+        """For a table that is not there yet."""
+        taken = {table.folder for table in self.tables.values()}
+        plain = folder_name(relation.schema, relation.name, relation.oid)
+        return folder_name(relation.schema, relation.name, relation.oid, second=True) if plain in taken else plain
+
+    def with_table(self, table: LakeTable) -> LakeCatalog:
+        return replace(self, tables={**self.tables, table.oid: table})
+
+    def without_table(self, oid: int) -> LakeCatalog:
+        """Of one that was not made after all."""
+        return replace(self, tables={each: table for each, table in self.tables.items() if each != oid})
+
+
+def _in_words(publications: tuple[str, ...]) -> str:
+    return f"what {', '.join(sorted(publications))} publish" if publications else "all changes"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCatalog:
+    """The catalog as it was read, with the tag by which it is replaced; None and no tag where there is none yet."""
+
+    catalog: LakeCatalog | None = None
+    tag: str = ""
+
+    @classmethod
+    def read(cls, store: Store) -> StoredCatalog:
+        """Raises CorruptFile and UnsupportedFile."""
+        try:
+            data, tag = store.read_tagged(CATALOG)
+        except FileNotFoundError:
+            return cls()
+        return cls(read_catalog(data, f"{store.url}/{CATALOG}"), tag)
+
+    def replaced(self, store: Store, catalog: LakeCatalog) -> StoredCatalog:
+        """Raises Overtaken where it is another by now."""
+        data = write_catalog(catalog)
+        try:
+            tag = store.put_over(CATALOG, data, self.tag) if self.tag else store.put_new(CATALOG, data)
+        except (ObjectChanged, FileExistsError) as error:
+            raise Overtaken(f'another run has written to lake "{store.url}"', hint=_AGAIN) from error
+        return StoredCatalog(catalog, tag)
+
+
+def write_catalog(catalog: LakeCatalog) -> bytes:
+    """The bytes of the object."""
+    facts = {
+        "written": uuid.uuid4().hex,  # no two are equal: a store knows an object by a checksum of its bytes
+        "system": str(catalog.system), "timeline": catalog.timeline, "database": catalog.database, "publications": list(catalog.publications),
+        "layout": catalog.layout, "complete": str(catalog.complete), "committed": catalog.committed,
+        "stood": catalog.fingerprint.facts() if catalog.fingerprint else None,
+        "tables": [
+            [each.oid, each.folder, each.schema, each.name, each.version, str(each.changed), str(each.dropped) if each.dropped is not None else None]
+            for each in catalog.tables.values()
+        ],
+    }  # fmt: skip
+    return CATALOG_FILE.write(facts, {})
+
+
+def read_catalog(data: bytes, where: str) -> LakeCatalog:
+    """Raises CorruptFile and UnsupportedFile; `where` names the object."""
+    return CATALOG_FILE.read_as(data, where, {}, _catalog_from)
+
+
+def _catalog_from(facts: dict[str, Any], _: object) -> LakeCatalog:
+    tables = (
+        LakeTable(
+            fact(oid, int), fact(folder, str), fact(schema, str), fact(name, str), fact(version, int), Lsn.parse(changed),
+            Lsn.parse(dropped) if dropped is not None else None,
+        )
+        for oid, folder, schema, name, version, changed, dropped in fact(facts["tables"], list)
+    )  # fmt: skip
+    return LakeCatalog(
+        int(facts["system"]), fact(facts["timeline"], int), fact(facts["database"], int), tuple(facts["publications"]),
+        Lsn.parse(facts["complete"]), fact(facts["committed"], int), LogFingerprint.of(facts["stood"]), {each.oid: each for each in tables},
+        fact(facts.get("layout", "mirror"), str),
+    )  # fmt: skip

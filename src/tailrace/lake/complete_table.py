@@ -1,0 +1,102 @@
+"""`_tailrace/complete`: a Delta table of one row, for readers of a lake, which says up to which LSN and commit time all of its tables are complete.
+
+In: the lake's catalog, once it was written. Out: a version of the table that says the same. The order is tables, catalog, this table: each may lag
+behind the one before it, and none leads. A run that is killed in between leaves a row that lags, and the next run brings it up when it begins. Of
+runs that write to one lake at once none puts the row back: a version follows the one that was read, and only if it says more.
+
+A lake that is written to every second has 86,400 versions of it a day: what was in them is kept for an hour, and then removed.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from datetime import timedelta
+from typing import Any
+
+import pyarrow as pa
+
+from tailrace.dataclass import dataclass
+from tailrace.delta_log.actions import Action, AddFile, RemoveFile
+from tailrace.errors import Overtaken, TailraceError
+from tailrace.lake.catalog import LakeCatalog
+from tailrace.lake.delta.commit import now
+from tailrace.lake.delta.data_files import DataFiles
+from tailrace.lake.delta.removal import remove_unneeded
+from tailrace.lake.delta.table import CommitNote, TableVersion
+from tailrace.model import PG_EPOCH
+from tailrace.storage.store import Store
+
+logger = logging.getLogger(__name__)
+
+COMPLETE = "_tailrace/complete"
+_POSITION = "tailrace/complete"
+"""The application transaction that has the LSN as a number: nobody needs to read the row to know whether it lags."""
+_SCHEMA = pa.schema(
+    [("lsn", pa.string()), ("position", pa.int64()), ("commit_time", pa.timestamp("us", "UTC")), ("tables", pa.int32())]
+)
+_KEPT = {"delta.deletedFileRetentionDuration": "interval 1 hours", "delta.logRetentionDuration": "interval 1 hours"}
+_CLEAN_EVERY = 20
+"""Versions, the one before a checkpoint is made of the table, which forgets files that went an hour ago."""
+_TRIES = 20
+
+
+@dataclass(slots=True)
+class CompleteTable:
+    """State: the version that was read or written last."""
+
+    found: TableVersion
+
+    @classmethod
+    def of(cls, lake: Store) -> CompleteTable:
+        return cls(TableVersion(lake.below(COMPLETE)))
+
+    def advance(self, catalog: LakeCatalog) -> None:
+        """Say what the catalog says, if that is more. Raises Overtaken where others keep coming in between."""
+        if self._says() >= catalog.complete:
+            return
+        for tries in range(_TRIES):
+            self.found = self.found.refreshed()
+            if self._says() >= catalog.complete:
+                return
+            try:
+                self.found = self._replaced(catalog)
+                self._clean_up()
+                return
+            except Overtaken:
+                if tries + 1 == _TRIES:
+                    raise
+
+    def _clean_up(self) -> None:
+        """Now and then. Without it the table is as right as with it."""
+        if (self.found.version + 2) % _CLEAN_EVERY == 0:
+            try:
+                remove_unneeded(self.found)
+            except (TailraceError, OSError) as error:
+                logger.warning("old versions of the table in %s stay: %s", self.found.store.url, error)
+
+    def _says(self) -> int:
+        number = self.found.snapshot.transaction(_POSITION) if self.found.is_there else None
+        return -1 if number is None else number
+
+    def _replaced(self, catalog: LakeCatalog) -> TableVersion:
+        data = DataFiles(self.found.store, _SCHEMA, uuid.uuid4().hex)
+        try:
+            added = AddFile(data.write(pa.Table.from_pylist([_row_of(catalog)], _SCHEMA)))
+            note = CommitNote(numbers={_POSITION: int(catalog.complete)}, settings=_KEPT)
+            if not self.found.is_there:
+                return self.found.make("complete", "complete", _SCHEMA, note, [added])
+            removed: list[Action] = [RemoveFile(file.path, now(), size=file.size) for file in self.found.open().files]
+            return self.found.commit("complete", [*removed, added], note)
+        except Overtaken:
+            data.abandon()
+            raise
+
+
+def _row_of(catalog: LakeCatalog) -> dict[str, Any]:
+    return {
+        "lsn": str(catalog.complete),
+        "position": int(catalog.complete),
+        "commit_time": PG_EPOCH + timedelta(microseconds=catalog.committed) if catalog.committed else None,
+        "tables": sum(1 for table in catalog.tables.values() if table.dropped is None),
+    }

@@ -1,0 +1,311 @@
+"""A lake: the tables of one database, on any store, brought along window by window.
+
+In: feeds, each from where the lake is complete. Out: tables as the source had them where the feed ends, and the catalog that says so
+(`lake/catalog.py`). Only tables with changes are committed to. What was seen of tables is kept from window to window; where somebody else has
+committed to one, a commit is refused, and whoever runs this reads the lake again.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import field, replace
+from functools import partial
+from pathlib import Path
+from typing import Self
+
+from tailrace.catalog.names.qualified_names import write_table_name
+from tailrace.dataclass import dataclass
+from tailrace.errors import MissingHistory, UsageError
+from tailrace.feed import Feed, FeedSpan, FeedTable, WantedTable
+from tailrace.lake.catalog import LakeCatalog, LakeTable, StoredCatalog
+from tailrace.lake.delta.data_files import data_file_name
+from tailrace.lake.delta.removal import DAY
+from tailrace.lake.delta.table import TableVersion
+from tailrace.lake.delta.table_edit import EditedFiles
+from tailrace.lake.layouts.layout import LakeLayout
+from tailrace.lake.layouts.named import MIRROR, layout_named
+from tailrace.lake.position import check_history, position_of
+from tailrace.lake.staging import Progress, counting, stage_changes
+from tailrace.lake.table_change import BroughtUp
+from tailrace.lake.targets import TableErrors, TargetTable, check_fit, is_followed, kept_style
+from tailrace.lake.upkeep import TableMaintained, Upkeep
+from tailrace.model import Lsn, Relation
+from tailrace.publications.subscription import only_columns
+from tailrace.storage.local_store import LocalStore
+from tailrace.storage.scratch_folder import scratch_folder
+from tailrace.storage.store import Store
+from tailrace.types.registry import ArrowStyle
+
+_STAGING = "_staging"
+DEFAULT = ArrowStyle()
+
+
+@dataclass(frozen=True, slots=True)
+class TableApplied:
+    """What a window did to a table."""
+
+    table: str
+    changes: int
+    upserts: int
+    deletes: int
+    written: EditedFiles
+
+    @classmethod
+    def of(cls, name: str, done: BroughtUp) -> Self:
+        return cls(name, done.changes, done.upserts, done.deletes, done.written)
+
+
+@dataclass(slots=True)
+class Lake:
+    """`layout` is what its tables hold; `style` how values that Arrow has no one type for are held. Tables that are made have `deletion_vectors` if
+    that says so. With `stages_here`, changes wait in this machine's files until they are committed; without, on the store, where workers on other
+    machines can write them. Files that become a table's own are written to its folder at once."""
+
+    store: Store
+    style: ArrowStyle = DEFAULT
+    deletion_vectors: bool = True
+    stages_here: bool = True
+    layout: LakeLayout = MIRROR
+    _stored: StoredCatalog = field(default_factory=StoredCatalog)
+    _open: dict[int, TableVersion] = field(default_factory=dict)
+
+    @classmethod
+    def open(
+        cls, store: Store, style: ArrowStyle = DEFAULT, *, deletion_vectors: bool = True, stages_here: bool = True,
+        layout: str | None = None,
+    ) -> Self:  # fmt: skip
+        """Without a `layout` it is that of the lake, or *mirror*. Raises CorruptFile where the lake's catalog is damaged, and UsageError where it has
+        another layout."""
+        stored = StoredCatalog.read(store)
+        if layout is None:
+            layout = stored.catalog.layout if stored.catalog else MIRROR.name
+        chosen = layout_named(layout)
+        if stored.catalog is not None:
+            stored.catalog.check_layout(layout, store.url)
+        return cls(store, style, deletion_vectors, stages_here, chosen, stored)
+
+    @property
+    def catalog(self) -> LakeCatalog | None:
+        """As it was read or written last; None of a lake that nothing was written to."""
+        return self._stored.catalog
+
+    def reread(self) -> None:
+        """Somebody else has written: what was seen is forgotten."""
+        self._stored = StoredCatalog.read(self.store)
+        self._open.clear()
+
+    def begin(self, catalog: LakeCatalog) -> None:
+        """Make the lake, which is not there, to go on from what this says. Raises Overtaken where somebody else has made it."""
+        if self._stored.catalog is None:
+            self._stored = self._stored.replaced(self.store, catalog)
+
+    def apply(self, feed: Feed, committed: int = 0, progress: Progress | None = None) -> list[TableApplied]:
+        """Bring all tables to the end of the feed's span, whose last transaction commits at `committed` (microseconds since 2000). Raises Overtaken
+        where somebody else was quicker: what is committed of it stays, and counts. Raises the error of a table that cannot be brought up: the catalog
+        then stays where it is, and a later run goes on from there."""
+        feed = feed.for_tables("a lake", rewrites=self.layout.reads_rewrites)
+        span = feed.span
+        catalog = self._stored.catalog or LakeCatalog.begun(span, self.layout.name)
+        catalog.check_is_of(span, self.store.url)
+        catalog.check_layout(self.layout.name, self.store.url)
+        if catalog.complete >= span.stop:
+            return []
+        if catalog.complete < span.start:
+            raise MissingHistory(
+                f'lake "{self.store.url}" is complete up to {catalog.complete}, but changes are at hand only from {span.start}',
+                hint="Give the WAL in between, or make the lake anew in another place.", lsn=catalog.complete,
+            )  # fmt: skip
+        check_history(catalog.fingerprint, catalog.timeline, feed, catalog.complete, f'lake "{self.store.url}"')
+        errors = TableErrors(feed)
+        tables = self._changed(feed, catalog)
+        catalog = self._with_new(feed, catalog, tables)
+        targets = self._targets(feed, catalog, tables, errors)
+        applied = []
+        for target, done in self._brought_up(feed, targets, errors, progress):
+            table = catalog.tables[target.relation.oid].named_as(target.relation)
+            self._open[table.oid] = done.version
+            catalog = catalog.with_table(replace(table, version=done.version.version, changed=span.stop, dropped=target.dropped))
+            applied.append(TableApplied.of(target.name, done))
+        if errors.of_tables:
+            raise errors.of_tables[0][1]
+        for oid, each in tables.items():
+            if (known := catalog.tables.get(oid)) is not None and each.dropped is not None:
+                if known.version < 0:
+                    self._open.pop(oid, None)
+                    catalog = catalog.without_table(oid)
+                else:
+                    catalog = catalog.with_table(replace(known, dropped=each.dropped))
+        self._stored = self._stored.replaced(
+            self.store,
+            replace(
+                catalog, timeline=span.timeline, complete=span.stop, committed=committed or catalog.committed,
+                fingerprint=feed.fingerprint_before(span.stop),
+            ),
+        )  # fmt: skip
+        return applied
+
+    def maintain(
+        self, budget: float | None = None, tables: Sequence[str] | None = None, *, everything: bool = False, orphans_older_than: float = DAY
+    ) -> list[TableMaintained]:  # fmt: skip
+        """Gather small files and remove what nobody needs, in tables that need it, the cheapest first, until `budget` seconds are over: for when the
+        log is quiet. With `everything`, in all tables; or in `tables`, by name. What is wrong with one is told in what is returned. Files that no
+        commit named are a dead run's once they are older than `orphans_older_than` seconds."""
+        if self.catalog is None:
+            return []
+
+        def keep(table: LakeTable, version: TableVersion) -> None:
+            self._open[table.oid] = version
+
+        upkeep = Upkeep(self.store, self.catalog, self._opened, keep, orphans_older_than)
+        return upkeep.run(budget, tables, everything=everything)
+
+    # -- which tables ------------------------------------------------------------------------------------------------------------------
+
+    def _changed(self, feed: Feed, catalog: LakeCatalog) -> dict[int, FeedTable]:
+        """Those with changes, and those of the lake that were dropped or got another name, or, where that matters, other columns."""
+        tables = {}
+        for oid, each in feed.tables().items():
+            if not is_followed(each.relation):
+                continue
+            relation = self._shown(feed, catalog.tables.get(oid), each.relation)
+            if relation is not None and (each.relation.kind == "r" or feed.span.publications):
+                tables[oid] = replace(each, relation=relation)
+        for oid, table in catalog.tables.items():
+            if oid in tables or table.dropped is not None or (found := feed.table(oid)) is None:
+                continue
+            is_renamed = (found.relation.schema, found.relation.name) != (table.schema, table.name)
+            if found.dropped is not None or is_renamed or (found.altered and self.layout.follows_columns and table.version >= 0):
+                tables[oid] = replace(found, relation=self._shown(feed, table, found.relation) or found.relation)
+        return tables
+
+    def _shown(self, feed: Feed, table: LakeTable | None, relation: Relation) -> Relation | None:
+        """With the columns that come out of the feed."""
+        shown = feed.shown(relation)
+        if shown is None and table is not None and table.version >= 0 and feed.span.publications:
+            position = position_of(self._opened(table).open(), feed.span)
+            if position is not None:  # what is not published any more keeps the columns that it has
+                shown = only_columns(relation, {number for number, _, _ in position.columns})
+        return shown
+
+    def _with_new(self, feed: Feed, catalog: LakeCatalog, tables: dict[int, FeedTable]) -> LakeCatalog:
+        """The catalog with tables that the lake is about to have: their folders are theirs before anything is in them."""
+        begun = catalog
+        for oid, each in sorted(tables.items(), key=lambda item: item[1].dropped is not None):
+            keeps = self.layout.keeps_dropped and each.dropped is not None and each.dropped <= feed.span.stop
+            if oid not in catalog.tables and (each.dropped is None or keeps):
+                relation = each.relation
+                begun = begun.with_table(LakeTable(oid, begun.folder_for(relation), relation.schema, relation.name))
+        if begun is not catalog or self._stored.catalog is None:
+            self._stored = self._stored.replaced(self.store, begun)
+        return begun
+
+    def _targets(self, feed: Feed, catalog: LakeCatalog, tables: dict[int, FeedTable], errors: TableErrors) -> list[TargetTable]:
+        targets = []
+        for oid, each in sorted(tables.items()):
+            table = catalog.tables.get(oid)
+            if table is None:
+                continue
+            with errors.of(write_table_name(each.relation.schema, each.relation.name), each.relation):
+                if (target := self._target(feed, catalog, table, each)) is not None:
+                    targets.append(target)
+        return targets
+
+    def _target(self, feed: Feed, catalog: LakeCatalog, table: LakeTable, each: FeedTable) -> TargetTable | None:
+        """None if the table is further already, or was dropped."""
+        if table.dropped is not None:
+            if each.dropped is None:
+                raise UsageError(f"the oid of the table is that of one that was dropped at {table.dropped}", sqlstate="55000")
+            return None
+        check_fit(each, feed.span)
+        found = self._opened(table)
+        start, style, position = catalog.complete, self.style, None
+        if found.is_there:
+            position = position_of(found.open(), feed.span)
+            if position is None or position.oid != table.oid:
+                raise UsageError(
+                    f'folder "{table.folder}" of the lake holds something else than the catalog says',
+                    hint="Put back what was there.", sqlstate="55000",
+                )  # fmt: skip
+            if found.version < table.version:
+                raise UsageError(
+                    f'folder "{table.folder}" of the lake has version {found.version} of its table, and had version {table.version}',
+                    detail="The table was put back to an earlier state.", hint="Put back what was there.", sqlstate="55000",
+                )  # fmt: skip
+            start, style = Lsn(max(position.lsn, start)), kept_style(style, position)
+        elif table.version >= 0:
+            raise MissingHistory(
+                f'folder "{table.folder}" of the lake has no table any more', hint="Put back what was there.", sqlstate="55000"
+            )
+        if start >= feed.span.stop:
+            return None
+        span: FeedSpan = replace(feed.span, start=start)
+        target = TargetTable(
+            each.relation, each.dropped, style, found, position, span, feed.fingerprint_before, each.rewrites, each.truncations
+        )
+        return self.layout.shaped(target, each.lost)
+
+    def _opened(self, table: LakeTable) -> TableVersion:
+        """As this process saw it last. Where somebody else has committed since, our next commit is refused, and `reread` forgets what was seen."""
+        if table.oid not in self._open:
+            self._open[table.oid] = TableVersion(self.store.below(table.folder)).refreshed()
+        return self._open[table.oid]
+
+    # -- brought up ----------------------------------------------------------------------------------------------------------------------
+
+    def _brought_up(
+        self, feed: Feed, targets: Sequence[TargetTable], errors: TableErrors, progress: Progress | None
+    ) -> Iterator[tuple[TargetTable, BroughtUp]]:
+        if not targets:
+            return
+        wanted = {
+            target.relation.oid: WantedTable(
+                target.relation, target.style, int(target.span.start), fill_missing=self.layout.fills_missing
+            )
+            for target in targets
+        }
+        read = frozenset(wanted).union(*(target.rewrites for target in targets if self.layout.reads_rewrites))
+        step = counting(progress, feed.stretches + len(targets))
+        with self._staging() as files:
+            staged = stage_changes(feed, read, wanted, files, step, self._new_name)
+            waiting = dict(staged)
+            try:
+                for target in targets:
+                    with errors.of(target.name, target.relation):
+                        mine = waiting.pop(target.relation.oid)
+                        done = self.layout.bring_up(target, files, mine, deletion_vectors=self.deletion_vectors)
+                        if done is not None:
+                            yield target, done
+                    step(1)
+            finally:
+                if self.layout.in_place:
+                    files.delete([file.path for each in waiting.values() for file in each.files])
+
+    @property
+    def _new_name(self) -> Callable[[int], str] | None:
+        """How workers name a file of a table: where files become the table's, as these are named, and in its folder."""
+        if not self.layout.in_place or self.catalog is None:
+            return None
+        folders = {oid: table.folder for oid, table in self.catalog.tables.items()}
+        return partial(_named_in_table, folders, uuid.uuid4().hex)
+
+    @contextmanager
+    def _staging(self) -> Iterator[Store]:
+        if self.layout.in_place:
+            yield self.store
+            return
+        if self.stages_here:
+            with scratch_folder(Path(tempfile.gettempdir()), "tailrace-staging-") as folder:
+                yield LocalStore(folder)
+            return
+        run = self.store.below(f"{_STAGING}/{uuid.uuid4().hex}")
+        try:
+            yield run
+        finally:
+            run.delete([each.name for each in run.list()])
+
+
+def _named_in_table(folders: Mapping[int, str], run: str, oid: int) -> str:
+    return f"{folders[oid]}/{data_file_name(run)}"

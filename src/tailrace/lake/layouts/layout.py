@@ -1,0 +1,67 @@
+"""The door between a lake and what its tables are to hold.
+
+In: a table to bring up, and what workers wrote of its changes. Out: one commit, and what was done. A lake has one layout: *mirror*, tables equal to
+the source's; *changes*, each change as a row; *history*, each version of a row as a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from tailrace.lake.position import columns_of
+from tailrace.lake.staging import Staged
+from tailrace.lake.table_change import BroughtUp
+from tailrace.lake.targets import TargetTable
+from tailrace.model import Column
+from tailrace.storage.store import Store
+
+
+class LakeLayout(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def reads_rewrites(self) -> bool:
+        """Whether the rows are wanted that ALTER TABLE wrote anew."""
+        ...
+
+    @property
+    def fills_missing(self) -> bool:
+        """Whether rows that are older than a column are to have in it what ADD COLUMN gave them."""
+        ...
+
+    @property
+    def keeps_dropped(self) -> bool:
+        """Whether a table is made that is dropped already where the feed ends."""
+        ...
+
+    @property
+    def follows_columns(self) -> bool:
+        """Whether a table has its new columns at once, though none of its rows has changed."""
+        ...
+
+    @property
+    def in_place(self) -> bool:
+        """Whether what workers write becomes the table's files, and so is written to where they lie."""
+        ...
+
+    def shaped(self, target: TargetTable, lost: Sequence[Column]) -> TargetTable:
+        """The target with the columns that its changes are wanted in; `lost` are those that were dropped in the span."""
+        ...
+
+    def bring_up(self, target: TargetTable, store: Store, staged: Staged, *, deletion_vectors: bool) -> BroughtUp | None:
+        """Commit to the table what was staged in `store` for it; None if there is nothing to do. A table that is made has `deletion_vectors` if that
+        says so."""
+        ...
+
+
+def is_defined_anew(target: TargetTable) -> bool:
+    """Whether the table has another name or other columns than it had."""
+    position, relation = target.position, target.relation
+    return position is not None and (is_renamed(target) or position.columns != columns_of(relation, target.style))
+
+
+def is_renamed(target: TargetTable) -> bool:
+    position, relation = target.position, target.relation
+    return position is not None and (position.schema, position.name) != (relation.schema, relation.name)

@@ -1,0 +1,34 @@
+"""The layout *mirror*: a table is as the source's was where the feed ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tailrace.dataclass import dataclass
+from tailrace.lake.layouts.layout import is_defined_anew
+from tailrace.lake.staging import Staged
+from tailrace.lake.table_change import BroughtUp, bring_up, replaced_at
+from tailrace.lake.targets import TargetTable
+from tailrace.model import Column
+from tailrace.storage.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorLayout:
+    name: str = "mirror"
+    reads_rewrites: bool = True
+    fills_missing: bool = True
+    keeps_dropped: bool = False
+    follows_columns: bool = False
+    in_place: bool = False
+
+    def shaped(self, target: TargetTable, lost: Sequence[Column]) -> TargetTable:
+        """What was dropped is not in the source any more."""
+        return target
+
+    def bring_up(self, target: TargetTable, store: Store, staged: Staged, *, deletion_vectors: bool) -> BroughtUp | None:
+        staged = staged if target.dropped is None else staged.seen_by_others(target.dropped)
+        replaced = replaced_at(target, staged)
+        if not (staged.files or replaced or target.dropped is not None or is_defined_anew(target)):
+            return None
+        return bring_up(target, store, staged.files, replaced, deletion_vectors=deletion_vectors)
