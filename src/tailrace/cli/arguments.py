@@ -5,6 +5,7 @@ It imports nothing that takes time to load, so that a wrong word is refused at o
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,6 +16,9 @@ from tailrace.settings import WORK_MEM
 from tailrace.sources.dsn import existing_directory, is_dsn
 from tailrace.types.style import TextStyle
 from tailrace.window import WindowSize, parse_size
+
+_SECONDS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
+_LENGTH = re.compile(rf"\s*(\d+(?:\.\d+)?)\s*({'|'.join(_SECONDS)})?\s*\Z", re.ASCII)
 
 
 def parse_lsn(text: str) -> Lsn | None:
@@ -36,6 +40,14 @@ def parse_moment(text: str) -> Lsn | datetime | None:
             f'invalid input syntax for type timestamp with time zone: "{text}"', hint="Give an LSN, or a time as 2026-05-04 15:00:00+02.",
             sqlstate="22007",
         ) from None  # fmt: skip
+
+
+def parse_seconds(text: str) -> float:
+    """A length of time, with PostgreSQL's units; seconds if none is given."""
+    match = _LENGTH.match(text)
+    if match is None:
+        raise UsageError(f'invalid length of time: "{text}"', hint=f"Give a number and a unit: {', '.join(_SECONDS)}.")
+    return float(match[1]) * _SECONDS[match[2] or "s"]
 
 
 def parse_window(size: str) -> WindowSize | None:

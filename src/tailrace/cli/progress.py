@@ -44,6 +44,11 @@ class Progress:
         else:
             sys.stderr.write(f"tailrace: {COMPILING}\n")
 
+    def show(self, line: str) -> None:
+        """Put this where the count is shown."""
+        if self.status is not None:
+            self.status.update(line)
+
     def add(self, more: int, reached: Lsn | None = None) -> None:
         """So many more, with all that commits before `reached`."""
         self.total += more
@@ -61,11 +66,11 @@ def warn(message: str) -> None:
 
 
 @contextmanager
-def counted(noun: str) -> Iterator[Progress]:
-    """A progress that is told how many more there are."""
+def counted(noun: str, *, is_alone: bool = False) -> Iterator[Progress]:
+    """A progress that is told how many more there are; `is_alone` where the verb prints nothing meanwhile."""
     progress = Progress(noun)
     kernels.before_compiling.append(progress.tell_of_compiling)
-    if not progress.shown or sys.stdout.isatty():
+    if not progress.shown or (sys.stdout.isatty() and not is_alone):
         yield progress
         return
     from rich.console import Console  # noqa: PLC0415 - it takes a tenth of a second, and only a terminal shows it

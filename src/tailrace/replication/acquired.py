@@ -254,7 +254,7 @@ class Acquired:
                 sqlstate="55000",
                 lsn=lsn,
             )
-        if lsn != self.read_upto:
+        if lsn != self.read_upto or self._given is not None:
             self._end_look()
         if lsn < self.read_upto:
             self._ahead = []

@@ -121,7 +121,8 @@ def copy_whole(location: SlotLocation, name: str, new: str) -> Slot:
     slot = location.slot(name)
     major = arrange(wal_of(slot.source)).major
     location.check_free(new, major)
-    announce_slot(slot.plugin, new, copy_of(slot, new, slot.identity).options, major)
+    if slot.plugin:
+        announce_slot(slot.plugin, new, copy_of(slot, new, slot.identity).options, major)
     return location.copy(name, new)
 
 

@@ -47,6 +47,11 @@ def plugin_of(acquired: Acquired, options: Mapping[str, str | None], parameters:
     """The plugin of an acquired slot. One whose options ask for prepared transactions has them from a slot that was created
     without, and the slot gives them from here on."""
     slot = acquired.slot
+    if not slot.plugin:
+        raise UsageError(
+            f'replication slot "{slot.name}" has no output plugin',
+            hint="It is one of tailrace mirror. Create another slot to read changes as text.", sqlstate="55000",
+        )  # fmt: skip
     plugin = started_plugin(slot.plugin, options, parameters, acquired.major, slot)
     context = plugin.context
     if context.two_phase and not slot.two_phase:

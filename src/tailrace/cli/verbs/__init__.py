@@ -19,8 +19,8 @@ from tailrace.cli.ending import WriteFailed
 from tailrace.cli.plain_values import let_plain_values_pass
 from tailrace.version import __version__
 
-COMMANDS = ("decode", "history", "blame", "undo", "messages", "sql", "serve", "doctor", "demo")
-GROUPS = ("wal", "catalog", "slot", "publication", "archive", "spool")
+COMMANDS = ("decode", "history", "blame", "undo", "messages", "sql", "serve", "mirror", "doctor", "demo")
+GROUPS = ("wal", "catalog", "slot", "publication", "archive", "spool", "lake")
 
 
 class _VerbsOnDemand(Mapping[str, Any]):

@@ -53,6 +53,13 @@ OnOption = Annotated[
     On,
     typer.Option("--on", help="Where to work: in this process, on Spark, or, by itself, on Spark where a master is configured."),
 ]
+StoreOptions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option", metavar="KEY=VALUE",
+        help="Option of the store, such as aws_region=eu-west-1; may be repeated. Give credentials in the environment, where others do not see them.",
+    ),
+]  # fmt: skip
 JsonOption = Annotated[bool, typer.Option("--json", help="As JSON.")]
 WalKeepOption = Annotated[
     str,

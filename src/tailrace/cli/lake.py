@@ -1,0 +1,101 @@
+"""`tailrace lake status | wait`: what readers of a lake ask. The log is not read."""
+
+from __future__ import annotations
+
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tailrace.catalog.names.qualified_names import write_table_name
+from tailrace.cli.progress import warn
+from tailrace.cli.tables import Listing, write_json, write_listing
+from tailrace.client.wal_archive import written_upto
+from tailrace.delta_log.file_bounds import row_count
+from tailrace.errors import PeerError, UsageError
+from tailrace.lake.catalog import LakeCatalog, LakeTable, StoredCatalog
+from tailrace.lake.delta.snapshot import DeltaSnapshot
+from tailrace.model import PG_EPOCH, Lsn
+from tailrace.replication.slot_location import SlotLocation
+from tailrace.sources.source import Source
+from tailrace.storage.local_store import LocalStore
+from tailrace.storage.location_folder import is_received
+from tailrace.storage.open_store import open_store
+from tailrace.storage.store import Store
+
+_COLUMNS = ("table", "folder", "rows", "files", "deleted_rows", "bytes", "version", "changed", "dropped")
+_LOOK_HERE, _LOOK_THERE = 0.05, 0.5
+"""Seconds from one look to the next: at a file, at an object."""
+
+
+def status(url: str, options: dict[str, str | None], state: Path | None, slot: str, *, as_json: bool) -> None:
+    """Print the tables, and up to where all are complete."""
+    store = _opened(url, options)
+    catalog = StoredCatalog.read(store).catalog
+    if catalog is None:
+        raise UsageError(f'there is no lake at "{store.url}"', hint="tailrace mirror makes it.", sqlstate="42704")
+    whole = _facts(catalog, state, slot)
+    tables = [
+        _table(store, each) for each in sorted(catalog.tables.values(), key=lambda each: (each.schema, each.name, each.oid))
+    ]
+    if as_json:
+        write_json({"url": store.url, **whole, "tables": tables})
+        return
+    said = [f"{name.replace('_', ' ')}: {value}" for name, value in whole.items() if value is not None]
+    rows = [tuple("" if row[name] is None else row[name] for name in _COLUMNS) for row in tables]
+    write_listing(Listing(_COLUMNS, rows, note="\n".join(said)))
+
+
+def wait(url: str, options: dict[str, str | None], lsn: Lsn, seconds: float | None) -> None:
+    """Raises PeerError (57014) where that takes longer."""
+    store = _opened(url, options)
+    deadline = None if seconds is None else time.monotonic() + seconds
+    told = False
+    while True:
+        catalog = StoredCatalog.read(store).catalog
+        if catalog is not None and catalog.complete >= lsn:
+            sys.stdout.write(f"{catalog.complete}\n")
+            return
+        if catalog is None and not told:
+            warn(f'there is no lake at "{store.url}" yet; waiting for one')
+            told = True
+        if deadline is not None and time.monotonic() >= deadline:
+            reached = f"is complete up to {catalog.complete} only" if catalog is not None else "is not there"
+            raise PeerError(f'lake "{store.url}" {reached} after {seconds:g} seconds, not up to {lsn}', sqlstate="57014", lsn=lsn)
+        time.sleep(_LOOK_HERE if isinstance(store, LocalStore) else _LOOK_THERE)
+
+
+def _opened(url: str, options: dict[str, str | None]) -> Store:
+    return open_store(url, {name: value or "" for name, value in options.items()})
+
+
+def _facts(catalog: LakeCatalog, state: Path | None, slot: str) -> dict[str, Any]:
+    at = PG_EPOCH.timestamp() + catalog.committed / 1e6 if catalog.committed else None
+    facts: dict[str, Any] = {
+        "complete": str(catalog.complete), "commit_time": datetime.fromtimestamp(at, UTC).isoformat(sep=" ") if at is not None else None,
+        "age_seconds": round(max(0.0, time.time() - at), 3) if at is not None else None,
+        "system": str(catalog.system), "timeline": catalog.timeline, "database": catalog.database,
+        "publications": ", ".join(catalog.publications) or None,
+    }  # fmt: skip
+    if state is not None:
+        found = SlotLocation.open(state, warn=warn).slot(slot)
+        end = (
+            written_upto(Path(found.source))
+            if is_received(found.source)
+            else Source.open(found.source, found.confirmed_flush_lsn, for_catalogs=False).segments.written_upto
+        )
+        facts |= {"confirmed_flush_lsn": str(found.confirmed_flush_lsn), "lag_bytes": max(0, (end or 0) - catalog.complete)}
+    return facts
+
+
+def _table(store: Store, table: LakeTable) -> dict[str, Any]:
+    files = list(DeltaSnapshot.read(store.below(table.folder)).files.values()) if table.version >= 0 else []
+    counts = [row_count(file) for file in files]
+    deleted = sum(file.deletion_vector.cardinality for file in files if file.deletion_vector is not None)
+    rows = None if None in counts else sum(count for count in counts if count is not None) - deleted
+    return {
+        "table": write_table_name(table.schema, table.name), "folder": table.folder, "oid": table.oid, "rows": rows, "files": len(files),
+        "deleted_rows": deleted, "bytes": sum(file.size for file in files), "version": table.version,
+        "changed": str(table.changed), "dropped": str(table.dropped) if table.dropped is not None else None,
+    }  # fmt: skip

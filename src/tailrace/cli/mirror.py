@@ -1,0 +1,243 @@
+"""`tailrace mirror`: a lake is kept equal to a database."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from tailrace.catalog.state.catalog_state import CatalogState
+from tailrace.cli.choice import On
+from tailrace.cli.engine import runner_for
+from tailrace.cli.new_slot import new_slot
+from tailrace.cli.progress import Progress, counted, warn
+from tailrace.cli.slot import exists
+from tailrace.cli.tables import write_json
+from tailrace.dataclass import dataclass
+from tailrace.errors import TailraceError, UsageError
+from tailrace.lake.lake import Lake
+from tailrace.model import PG_EPOCH, Lsn
+from tailrace.pipeline.runner import LocalRunner, Runner
+from tailrace.publications.subscription import publication_names
+from tailrace.replication.acquired import Acquired
+from tailrace.replication.apply_worker import ApplyWorker, Pace, Until, WindowApplied
+from tailrace.replication.retention import leave, receiving_log, retention_of
+from tailrace.replication.server_location import log_of_server
+from tailrace.replication.service import acquire, drop
+from tailrace.replication.slot_location import SlotLocation
+from tailrace.replication.waiting import finish
+from tailrace.slots.create_command import CreateReplicationSlot
+from tailrace.sources.dsn import is_dsn
+from tailrace.sources.received_log import ReceivedLog
+from tailrace.storage.location_folder import RECEIVED
+from tailrace.storage.open_store import open_store
+from tailrace.types.registry import ArrowStyle
+from tailrace.window import WindowSize
+
+_NO_PLUGIN = ""
+"""Nothing is printed of what the slot gives."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskedSlot:
+    """Which slot, of which source and database; with the catalog state that WAL alone needs, and whom a server is to wait for, if that is said."""
+
+    source: str
+    database: str
+    state: Path
+    name: str
+    captured: CatalogState | None
+    standbys: str | None
+    on: On
+
+
+@dataclass(frozen=True, slots=True)
+class AskedLake:
+    """Where it is, with the store's options; how values are held; and whose changes it has (empty: all)."""
+
+    url: str
+    options: dict[str, str | None]
+    numeric: str
+    arrays: str
+    times: str
+    deletion_vectors: bool
+    publications: list[str]
+    layout: str
+    """Empty: what the lake has, a mirror if it is new."""
+
+    def open(self, *, stages_here: bool) -> Lake:
+        """Raises UsageError, PeerError where it cannot be read."""
+        options = {name: value or "" for name, value in self.options.items()}
+        style = ArrowStyle(self.numeric, self.arrays, self.times)
+        return Lake.open(
+            open_store(self.url, options), style, deletion_vectors=self.deletion_vectors, stages_here=stages_here,
+            layout=self.layout or None,
+        )  # fmt: skip
+
+
+def pace_of(window: WindowSize | None, every: float, *, follows: bool) -> Pace:
+    return Pace(window or LocalRunner().window, every, follows)
+
+
+def until_of(moment: Lsn | datetime | None) -> Until:
+    if isinstance(moment, datetime):
+        return Until(time=(moment - PG_EPOCH) // timedelta(microseconds=1))
+    return Until(moment)
+
+
+def mirror(asked: AskedSlot, to: AskedLake, pace: Pace, until: Until, *, as_json: bool) -> None:
+    """Bring the lake up, and print where it then is."""
+    runner = runner_for(asked.on, 0, Progress("", shown=False).tell)
+    lake = to.open(stages_here=isinstance(runner, LocalRunner))
+    publications = tuple(name for text in to.publications for name in publication_names(text))
+    before, is_new = lake.catalog, not exists(asked.name, asked.state)
+    with counted("changes", is_alone=not as_json) as progress:
+        shown = _Shown(progress, as_json)
+        try:
+            with _acquired(asked, pace, runner, is_new=is_new) as slot, _receiving(slot, asked, pace) as reception:
+                worker = ApplyWorker(slot, lake, pace, until, publications, asked.captured, shown.tell, reception.raise_failure)
+                reception.on_failure = worker.waiter.wake
+                with _ended_by(worker.stop):
+                    worker.run()
+        except TailraceError:
+            if is_new and lake.catalog == before:  # nothing came of it
+                _forget(asked)
+            raise
+    _clean_up(asked)
+    if not as_json:
+        complete = lake.catalog.complete if lake.catalog is not None else slot.slot.confirmed_flush_lsn
+        sys.stdout.write(f"{lake.store.url} is complete up to {complete}\n")
+
+
+@dataclass(slots=True)
+class _Shown:
+    """What is told of each commit: a line of JSON, and on a terminal how far the lake is."""
+
+    progress: Progress
+    as_json: bool
+
+    def tell(self, done: WindowApplied) -> None:
+        changes = sum(each.changes for each in done.tables)
+        at = commit_time(done.committed)
+        lag = _seconds_since(at) if at is not None else 0.0
+        if self.as_json:
+            write_json(_row_of(done, changes, at, lag))
+            sys.stdout.flush()
+        self.progress.add(changes)
+        self.progress.show(
+            f"{done.lsn}, {done.lag_bytes:,} bytes and {lag:,.0f} s behind; {self.progress.total:,} changes, "
+            f"{len(done.tables)} tables in {done.seconds:.1f} s"
+        )
+
+
+def commit_time(committed: int) -> datetime | None:
+    """Of microseconds since 2000; None for 0, where it is not known."""
+    return PG_EPOCH + timedelta(microseconds=committed) if committed else None
+
+
+def _seconds_since(at: datetime) -> float:
+    return max(0.0, (datetime.now(UTC) - at).total_seconds())
+
+
+def _row_of(done: WindowApplied, changes: int, at: datetime | None, lag: float) -> dict[str, Any]:
+    tables = {each.table: {"changes": each.changes, "upserts": each.upserts, "deletes": each.deletes} for each in done.tables}
+    return {
+        "lsn": str(done.lsn), "commit_time": at.isoformat(sep=" ") if at is not None else None, "tables": tables, "changes": changes,
+        "bytes_written": sum(each.written.bytes for each in done.tables), "seconds": round(done.seconds, 3), "lag_bytes": done.lag_bytes,
+        "lag_seconds": round(lag, 3),
+    }  # fmt: skip
+
+
+# -- the slot ------------------------------------------------------------------------------------------------------------------------------
+
+
+def _acquired(asked: AskedSlot, pace: Pace, runner: Runner, *, is_new: bool) -> Acquired:
+    """The slot, which is made first if it is new."""
+    if is_new:
+        command = CreateReplicationSlot(
+            name=asked.name, source=asked.source, database=asked.database, plugin=_NO_PLUGIN, catalog=asked.captured
+        )
+        location, new = new_slot(command, asked.state, On.LOCAL, pace.window)
+        return finish(new.acquire(location, runner, pace.window))
+    location = SlotLocation.open(asked.state, warn=warn)
+    slot = location.slot(asked.name)
+    source = str((asked.state / RECEIVED).absolute()) if is_dsn(asked.source) else asked.source
+    for what, has, wanted in (("database", slot.database, asked.database), ("log", slot.source, source)):
+        if has != wanted:
+            raise UsageError(
+                f'replication slot "{asked.name}" is of {what} "{has}", not "{wanted}"',
+                hint="Give each lake a slot of its own: --slot NAME, or another state location.", sqlstate="55000",
+            )  # fmt: skip
+    if is_dsn(asked.source):
+        log = log_of_server(asked.source, asked.state, warn).log
+        if not pace.follows:
+            log.catch_up(warn)
+    return finish(acquire(location, asked.name, runner, pace.window))
+
+
+@dataclass(slots=True)
+class _Reception:
+    """Of the log of a server that is followed; of other logs nothing."""
+
+    check: Callable[[], None] = lambda: None
+    on_failure: Callable[[], None] = lambda: None
+
+    def failed(self) -> None:
+        self.on_failure()
+
+    def raise_failure(self) -> None:
+        """What has ended it, if anything has."""
+        self.check()
+
+
+@contextmanager
+def _receiving(slot: Acquired, asked: AskedSlot, pace: Pace) -> Iterator[_Reception]:
+    if asked.standbys is not None:
+        slot.location.configure({"synchronous_standby_names": asked.standbys})
+    log, ours = ReceivedLog.of(slot.slot.source), _Reception()
+    if log is None or not pace.follows:
+        yield ours
+        return
+    with receiving_log(log, lambda _: None, ours.failed, warn) as reception:
+        ours.check = reception.check
+        yield ours
+
+
+def _forget(asked: AskedSlot) -> None:
+    """A slot that was made in vain."""
+    if not exists(asked.name, asked.state):
+        return
+    location = SlotLocation.open(asked.state, warn=warn)
+    drop(location, asked.name)
+    if (log := ReceivedLog.in_location(asked.state)) is not None:
+        leave(log, location, warn)
+
+
+def _clean_up(asked: AskedSlot) -> None:
+    """Remove what no slot needs any more of a log that is received."""
+    if (log := ReceivedLog.in_location(asked.state)) is not None:
+        retention_of(log, warn).clean_up_after()
+
+
+@contextmanager
+def _ended_by(stop: Callable[[], None]) -> Iterator[None]:
+    """Within the block SIGTERM and Ctrl-C call `stop`; who asks twice means now."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+
+    def came(number: int, frame: object) -> None:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+        stop()
+
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:
+            signal.signal(number, came)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

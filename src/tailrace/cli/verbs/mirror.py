@@ -1,0 +1,67 @@
+"""`tailrace mirror`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tailrace.cli.arguments import parse_moment, parse_pairs, parse_seconds, parse_window, source_of
+from tailrace.cli.choice import On
+from tailrace.cli.loading import loading
+from tailrace.cli.verbs.options import (
+    LiveSourceArgument,
+    OnOption,
+    StoreOptions,
+    SynchronousOption,
+    WalCatalogOption,
+    WindowOption,
+)
+from tailrace.errors import UsageError
+
+
+def mirror(
+    source: LiveSourceArgument,
+    database: Annotated[str, typer.Option(help="Database whose tables are mirrored.")],
+    to: Annotated[str, typer.Option("--to", help="The lake: a directory, or s3://, gs:// or abfss:// of a bucket.", metavar="URL")],
+    state: Annotated[Path, typer.Option("--state", help="State location: the directory in which the slot is kept.")],
+    slot: Annotated[str, typer.Option(help="The slot that says how far the lake is; made if there is none.", metavar="NAME")] = "mirror",
+    publication: Annotated[
+        list[str] | None, typer.Option("--publication", help="Mirror what these publications publish; may be repeated.", metavar="NAME,…")
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Go on where the log ends, until a signal comes.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="End where the log ends, which is so without --follow.")] = False,
+    every: Annotated[str, typer.Option(help="With --follow: gather changes for so long before they are committed.", metavar="TIME")] = "10s",
+    until: Annotated[
+        str, typer.Option(help="End when all that commits before here, or before this time, is in the lake.", metavar="LSN|TIME")
+    ] = "",
+    catalog: WalCatalogOption = None,
+    layout: Annotated[
+        str, typer.Option(help="What the tables hold: mirror, changes, or history. A lake keeps the layout that it was made with.")
+    ] = "",
+    numeric: Annotated[str, typer.Option(help="Numerics as decimal, or as text.")] = "decimal",
+    arrays: Annotated[str, typer.Option(help="Arrays as list, or as text.")] = "list",
+    times: Annotated[str, typer.Option(help="Times as native, or as text.")] = "native",
+    no_deletion_vectors: Annotated[
+        bool, typer.Option("--no-deletion-vectors", help="Make tables for readers that know none: files of which a row goes are written anew.")
+    ] = False,
+    option: StoreOptions = None,
+    synchronous_standby_names: SynchronousOption = None,
+    window: WindowOption = "",
+    on: OnOption = On.AUTO,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a line of JSON for each commit.")] = False,
+) -> None:  # fmt: skip
+    """Keep Delta tables equal to PostgreSQL's: once, or as the log grows. Run again, it goes on where the lake is, and changes nothing twice."""
+    if follow and once:
+        raise UsageError("--follow and --once contradict each other", sqlstate="42601")
+    moment, seconds, size, options = parse_moment(until), parse_seconds(every), parse_window(window), parse_pairs(option)
+    with loading():
+        from tailrace.cli import mirror as work
+        from tailrace.cli.new_slot import captured
+    from tailrace.slots.syncrep import parse_synchronous_standby_names
+
+    parse_synchronous_standby_names(synchronous_standby_names or "")
+    slot_asked = work.AskedSlot(source_of(source), database, state, slot, captured(catalog), synchronous_standby_names, on)
+    lake_asked = work.AskedLake(to, options, numeric, arrays, times, not no_deletion_vectors, publication or [], layout)
+    work.mirror(slot_asked, lake_asked, work.pace_of(size, seconds, follows=follow), work.until_of(moment), as_json=as_json)

@@ -1,0 +1,313 @@
+"""Apply what a slot gives to a lake, for as long as the caller likes (`replication/logical/worker.c`).
+
+In: an acquired slot, and a lake. Out: nothing; the lake's catalog says up to where its tables are complete, and the slot confirms that. The order is
+tables, catalog, the readers' table, slot: whatever is killed, the next run goes on from what the catalog says, and a table that is further says so
+itself (`lake/lake.py`). So each change is in the lake once.
+
+    the catalog is ahead of the slot   a run was killed before it confirmed, or another one writes to the lake: the catalog counts
+    the slot is ahead of the catalog   the first run was killed while it took in what was there before the slot; or somebody put the lake back, or
+                                       uses the slot with another lake. What lies between is read from the source, if that still has it
+                                       (`replication/earlier_log.py`); or else it is an error
+
+Behind, windows are as large as memory allows, and follow one another at once. Near the end of the log a window begins so many seconds after the one
+before it: what commits meanwhile is one commit for each table. Where a server's COMMIT waits for the slot, nothing is gathered.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import field
+
+import numpy as np
+
+from tailrace.catalog.names.qualified_names import write_table_name
+from tailrace.catalog.state.catalog_state import CatalogState
+from tailrace.dataclass import dataclass
+from tailrace.errors import MissingHistory, Overtaken, PeerError
+from tailrace.feed import FeedSpan
+from tailrace.lake.catalog import LakeCatalog
+from tailrace.lake.complete_table import CompleteTable
+from tailrace.lake.lake import Lake, TableApplied
+from tailrace.model import Lsn
+from tailrace.past.tables_at_end import tables_there
+from tailrace.pipeline.following import NothingNew
+from tailrace.pipeline.pipeline import Pipeline
+from tailrace.plan.demand import OF_TABLES
+from tailrace.publications.subscription import missing_publications
+from tailrace.replication.acquired import Acquired, Limit
+from tailrace.replication.apply_retry import ApplyRetry
+from tailrace.replication.earlier_log import earlier_windows
+from tailrace.replication.receiving import Outage
+from tailrace.replication.waiting import Waiter
+from tailrace.storage.location_folder import is_received
+from tailrace.storage.segments import UnfinishedCopy
+from tailrace.window import WindowSize
+
+_LOST = "55000"
+_OTHERS_PAUSE, _LOOK_AGAIN = 10.0, 0.3
+"""Seconds in which another run must have brought the lake nearer to where a new slot begins, and from one look to the next."""
+_NAMED = 10
+_UPKEEP = 0.25
+"""Of the time from one window to the next; a table whose turn it is may take longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Near the end of the log a window begins `every` so many seconds; behind, each has this size. Where the log ends it `follows`, or is done."""
+
+    window: WindowSize = WindowSize()
+    every: float = 10.0
+    follows: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Until:
+    """Transactions are left out that commit at `lsn` or later, and from the first on that does not commit before `time` (microseconds since 2000)."""
+
+    lsn: Lsn | None = None
+    time: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WindowApplied:
+    """All that commits before `lsn` is in the lake, `tables` of it from this window, whose last transaction commits at `committed` (microseconds
+    since 2000; 0: it has none). It took `seconds`; when it was read, so many bytes of log lay behind it."""
+
+    lsn: Lsn
+    committed: int
+    tables: list[TableApplied]
+    seconds: float
+    lag_bytes: int
+
+
+def _nothing(*_: object) -> None:
+    pass
+
+
+@dataclass(slots=True)
+class ApplyWorker:
+    """The lake has what `publications` publish, all if there are none; `captured` is the catalog state that WAL alone needs. `tell`
+    hears of each window. `check` is asked now and then, and raises what ended a reception."""
+
+    acquired: Acquired
+    lake: Lake
+    pace: Pace = Pace()
+    until: Until = Until()
+    publications: tuple[str, ...] = ()
+    captured: CatalogState | None = None
+    tell: Callable[[WindowApplied], None] = _nothing
+    check: Callable[[], None] = _nothing
+    waiter: Waiter = field(default_factory=Waiter)
+    is_stopping: bool = False
+    _readers: CompleteTable = field(init=False)
+    _is_new: bool = field(init=False)
+    _missed: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._readers = CompleteTable.of(self.lake.store)
+        self._is_new = self.lake.catalog is None or not self.lake.catalog.tables
+
+    def stop(self) -> None:
+        """End behind the commit that is being made. May be called from anywhere."""
+        self.is_stopping = True
+        self.waiter.wake()
+
+    def run(self) -> None:
+        """Until what is asked for is in the lake, or somebody stops it. Raises Overtaken where others write to the lake again and again."""
+        self._begin()
+        self._take_earlier()
+        outage = Outage(self.acquired.location.warn, self.waiter)
+        while not self._is_done:
+            self.check()
+            began = time.monotonic()
+            try:
+                polled = self.acquired.poll(OF_TABLES, Limit(self.until.lsn, self.pace.window))
+            except (MissingHistory, UnfinishedCopy) as error:
+                if not self.pace.follows or error.sqlstate == _LOST:
+                    raise
+                outage.wait(error)
+                continue
+            outage.file = ""
+            if not isinstance(polled, NothingNew):
+                self._take_window(polled, began)
+            elif polled.in_doubt or not self._is_at_end:
+                self.waiter.wait(polled, self._latest_look)
+            else:
+                break
+        if not self.is_stopping and not self.pace.follows:
+            self._check_end()
+
+    def _begin(self) -> None:
+        """Where the lake and the slot are. Of a server that is connected to nothing of before the slot is at hand: the lake begins there, too."""
+        slot, lake, is_received_log = self.acquired.slot, self.lake, is_received(self.acquired.slot.source)
+        if lake.catalog is None and is_received_log:
+            names = tuple(sorted(self.publications))
+            begun = LakeCatalog(
+                slot.system, slot.timeline, slot.database_oid, names, slot.confirmed_flush_lsn, fingerprint=slot.fingerprint
+            )
+            try:
+                lake.begin(begun)
+            except Overtaken:  # two begin at once
+                lake.reread()
+        if (catalog := lake.catalog) is None:
+            return
+        timeline = max(slot.timeline, catalog.timeline)
+        span = FeedSpan(slot.system, timeline, catalog.complete, catalog.complete, slot.database_oid, self.publications)
+        catalog.check_is_of(span, lake.store.url)
+        self._readers.advance(catalog)
+        if is_received_log:
+            self._await_others(catalog)
+
+    def _await_others(self, catalog: LakeCatalog) -> None:
+        """A new slot begins where its server is: another run that keeps the lake may be about to come there."""
+        since = time.monotonic()
+        while catalog.complete < self.acquired.slot.confirmed_flush_lsn and not self.is_stopping:
+            if time.monotonic() - since > _OTHERS_PAUSE:
+                return
+            self.waiter.sleep(time.monotonic() + _LOOK_AGAIN)
+            self.lake.reread()
+            if (now := self.lake.catalog) is not None and now.complete > catalog.complete:
+                catalog, since = now, time.monotonic()
+
+    # -- windows -----------------------------------------------------------------------------------------------------------------------
+
+    def _take_window(self, window: Pipeline, began: float) -> None:
+        """Of the slot."""
+        acquired = self.acquired
+        if (cut := self._cut_of(window)) is not None:
+            acquired.go_to(acquired.read_upto)  # the window was not taken
+            self.until = Until(cut)
+            return
+        stop = window.span.stop
+        catalog = self._applied(window, began)
+        if catalog is None or catalog.complete > stop:
+            return
+        acquired.check_fingerprint(catalog.fingerprint, self._lake_in_words)
+        acquired.confirm(stop)
+        if self.pace.follows and not (self._is_done or self._is_full(window) or acquired.is_synchronous):
+            self._maintain()
+            self.waiter.sleep(began + self.pace.every)
+
+    def _maintain(self) -> None:
+        """In a part of the time until the next window. What goes wrong there is told, and keeps nothing from going on."""
+        for each in self.lake.maintain(self.pace.every * _UPKEEP):
+            if each.trouble is not None:
+                self.acquired.location.warn(f"table {each.table} was not maintained: {each.trouble}")
+
+    def _take_earlier(self) -> None:
+        """What commits before the slot begins, and is not in the lake: nothing of it is confirmed."""
+        while (windows := earlier_windows(self.acquired, self.lake, self.captured, self.until.lsn, self.pace.window)) is not None:
+            cut = None
+            with closing(windows):
+                for window in windows:
+                    if self.is_stopping or (cut := self._cut_of(window)) is not None:
+                        break
+                    self._applied(window, time.monotonic())
+            if cut is None:
+                return
+            self.until = Until(cut)
+
+    def _applied(self, window: Pipeline, began: float) -> LakeCatalog | None:
+        """The lake's catalog once the window is in it; None if it is not, since somebody has stopped this."""
+        feed = window.publishing(self.publications, self.acquired.location.path) if self.publications else window
+        committed, full = _last_commit(window), self._is_full(window)
+        if self._is_new:
+            self._warn_of_earlier_rows(feed)
+        self._warn_of_missing(feed)
+        again = ApplyRetry(self.lake, self.pace.follows, self.acquired.location.warn)
+        while not self.is_stopping:
+            try:
+                applied = self.lake.apply(feed, committed)
+                if (catalog := self.lake.catalog) is None:  # there is nothing before the slot
+                    return None
+                self._readers.advance(catalog)
+            except (Overtaken, PeerError) as error:
+                self.waiter.sleep(time.monotonic() + again.pause_after(error))
+                self.check()
+                again.read_lake()
+                continue
+            behind = max(0, window.source.segments.written_upto - catalog.complete) if full else 0
+            self.tell(WindowApplied(catalog.complete, committed, applied, time.monotonic() - began, behind))
+            return catalog
+        return None
+
+    def _is_full(self, window: Pipeline) -> bool:
+        """Whether it ends where memory ends, and not where the log does."""
+        size = self.pace.window
+        return 2 * (window.span.stop - window.span.start) >= size.wal_bytes or 2 * len(window.plan.transactions) >= size.ends
+
+    def _warn_of_earlier_rows(self, feed: Pipeline) -> None:
+        """Of a lake that begins with this window."""
+        self._is_new = False
+        start = feed.span.start
+        there = [each for each in tables_there(feed.history, start) if feed.shown(each) is not None]
+        if there:
+            names = [write_table_name(each.schema, each.name) for each in there]
+            shown = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED:,} others" if len(names) > _NAMED else "")
+            self.acquired.location.warn(
+                f"rows that were written before {start} are not in the lake, if these tables had any: {shown}"
+            )
+
+    def _warn_of_missing(self, feed: Pipeline) -> None:
+        """Of publications that do not exist, once of each: nothing of theirs is in the lake."""
+        missing = missing_publications(feed.history, feed.to, int(feed.span.stop)) if feed.to is not None else []
+        for name in missing:
+            if name not in self._missed:
+                self.acquired.location.warn(
+                    f'publication "{name}" does not exist at {feed.span.stop}: nothing of it is in the lake'
+                )
+        self._missed = missing
+
+    # -- the end -----------------------------------------------------------------------------------------------------------------------
+
+    def _cut_of(self, window: Pipeline) -> Lsn | None:
+        """Where the first transaction of the window commits that does not before the time up to which is asked for."""
+        if self.until.time is None:
+            return None
+        transactions = window.plan.transactions
+        late = transactions.commit_lsn[(transactions.time >= self.until.time) & (transactions.commit_lsn >= window.span.start)]
+        return Lsn(int(late.min())) if len(late) else None
+
+    @property
+    def _is_done(self) -> bool:
+        return self.is_stopping or (self.until.lsn is not None and self.acquired.read_upto >= self.until.lsn)
+
+    @property
+    def _is_at_end(self) -> bool:
+        """Whether it is done where the log ends."""
+        return not self.pace.follows or (self.until.time is not None and self.until.time < _now())
+
+    @property
+    def _latest_look(self) -> float:
+        """When to look again at the latest, of time.monotonic."""
+        if self.until.time is None:
+            return time.monotonic() + self.pace.every
+        return time.monotonic() + min(self.pace.every, max(0.0, (self.until.time - _now()) / 1e6))
+
+    def _check_end(self) -> None:
+        """Raise where the log ends before what the lake has."""
+        catalog, acquired = self.lake.catalog, self.acquired
+        if catalog is not None and catalog.complete > acquired.read_upto and self.until.lsn is None:
+            acquired.check_fingerprint(catalog.fingerprint, self._lake_in_words)
+        if acquired.gap:
+            acquired.location.warn(acquired.gap)
+
+    @property
+    def _lake_in_words(self) -> str:
+        return f'lake "{self.lake.store.url}"'
+
+
+def _last_commit(window: Pipeline) -> int:
+    """When the last transaction of the window commits; 0 if none does."""
+    transactions = window.plan.transactions
+    return int(transactions.time[np.argmax(transactions.commit_lsn)]) if len(transactions) else 0
+
+
+def _now() -> int:
+    """In microseconds since 2000."""
+    return int((time.time() - _EPOCH) * 1e6)
+
+
+_EPOCH = 946_684_800
