@@ -46,7 +46,7 @@ bounds: $(READY) ## every kernel with its bounds checked (it says how many ran),
 	NUMBA_BOUNDSCHECK=1 TAILRACE_KERNELS_MET=$$met $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not spark and not matrix and not soak and not marathon" $(CHECKED) && \
 	PYTHONPATH=tests $(BIN)/python -m support.kernels_met $$met
 
-test-matrix: $(READY) ## live comparison of text on fetched PostgreSQL builds (of each test an eighth of the cases, one at least; the others: marathon), and half a minute each of generated workloads and messages (needs npm)
+test-matrix: $(READY) ## live comparison of text on fetched PostgreSQL builds (of each test an eighth of the cases, one at least; the others: marathon), half a minute each of generated workloads and messages, and stores on versitygw (needs npm and Go)
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "matrix and not marathon"
 	PYTHONPATH=tests $(BIN)/python tests/fuzz_messages.py --seconds 30 --seed 1 & messages=$$!; \
 	PYTHONPATH=tests $(BIN)/python tests/fuzz.py --minutes 0.5 --seed 1; texts=$$?; wait $$messages && exit $$texts
@@ -61,11 +61,13 @@ MINUTES ?= 10
 fuzz: $(READY) ## generated workloads on all majors for MINUTES=10, every line compared (needs npm)
 	PYTHONPATH=tests $(BIN)/python tests/fuzz.py --minutes $(MINUTES)
 
-bench: $(READY) ## PostgreSQL's walsender and tailrace on the same WAL, streams of tailrace serve, a server's log received beside pg_receivewal, and how long the command takes to start (an hour; needs npm)
+bench: $(READY) ## PostgreSQL's walsender and tailrace on the same WAL, streams of tailrace serve, a server's log received beside pg_receivewal, updates of a large table of the lake beside MERGE, and how long the command takes to start (an hour; needs npm)
 	$(BIN)/python benchmarks/bench.py
 	$(BIN)/python benchmarks/serve.py
 	$(BIN)/python benchmarks/live.py
 	$(BIN)/python benchmarks/live.py --latency
+	$(BIN)/python benchmarks/lake.py --rows 50000000 --changes 1000000,1000
+	$(BIN)/python benchmarks/lake.py --tables 500
 	$(BIN)/python benchmarks/start.py
 
 bench-small: $(READY) ## the same in nine minutes
@@ -73,6 +75,8 @@ bench-small: $(READY) ## the same in nine minutes
 	$(BIN)/python benchmarks/serve.py --rows 200000
 	$(BIN)/python benchmarks/live.py --megabytes 200 --decoded 50 --runs 2 --consumers 1,4
 	$(BIN)/python benchmarks/live.py --latency --seconds 5
+	$(BIN)/python benchmarks/lake.py --rows 2000000 --changes 50000,1000
+	$(BIN)/python benchmarks/lake.py --tables 100
 	$(BIN)/python benchmarks/start.py
 
 check: $(READY) ## ruff (rules and format) and mypy

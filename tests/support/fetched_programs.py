@@ -13,6 +13,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from tailrace.storage.file_lock import FileLock
+
 SECONDS = 600
 
 
@@ -35,8 +37,13 @@ def made(sources: Path, make: Callable[[Path], None], also: str = "") -> Path:
     for path in sorted(each for each in sources.iterdir() if each.is_file()):
         seed.update(path.name.encode() + path.read_bytes())
     home = _cache() / f"{sources.name}-{seed.hexdigest()[:16]}"
-    if not home.exists():
-        home.parent.mkdir(parents=True, exist_ok=True)
+    if home.exists():
+        return home
+    home.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock.wait(home.parent / f"{home.name}.lock")  # it may take minutes, and tests run in several processes
+    try:
+        if home.exists():
+            return home
         with tempfile.TemporaryDirectory(dir=home.parent, prefix=f"{sources.name}-") as scratch:
             here = Path(scratch, "made")
             shutil.copytree(sources, here)
@@ -46,6 +53,8 @@ def made(sources: Path, make: Callable[[Path], None], also: str = "") -> Path:
             except OSError:
                 if not home.exists():
                     raise
+    finally:
+        lock.release()
     return home
 
 
