@@ -33,7 +33,7 @@ test: $(READY) ## the whole suite, but for what needs fetched PostgreSQL builds
 soak: $(READY) ## tests that wait more than they work, or for a minute
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "soak and not marathon"
 
-marathon: $(READY) ## what takes a quarter of an hour or more: PostgreSQL's whole regression and subscription suites on all majors (needs apt and perl), 300 kills of a consumer and its server, others' parsers of pgoutput and Debezium's engine on what we make (Go, Rust, Node.js, a JDK and Maven; what they read of recorded logs is in test), walks and damage drawn anew, the cases of test and test-matrix that do not run before a change lands
+marathon: $(READY) ## what takes a quarter of an hour or more: PostgreSQL's whole regression and subscription suites on all majors (needs apt and perl), 300 kills of a consumer and its server, others' parsers of pgoutput and Debezium's engine on what we make (Go, Rust, Node.js, a JDK and Maven; what they read of recorded logs is in test), walks and damage drawn anew, how kernels are kept, the cases of test and test-matrix that do not run before a change lands
 	$(BIN)/python -m pytest -q -m marathon
 
 every-way: $(READY) ## every recorded case, with every plugin, in every way in which a log can come, at so many at once as WORKERS says; it ends with their number

@@ -66,6 +66,7 @@ def test_words_about_a_kernel_do_not_compile_it_again(run) -> None:
     )
 
 
+@pytest.mark.marathon
 def test_a_kernel_is_compiled_again_when_what_it_calls_has_changed(run) -> None:
     run("here")
     assert run("here", inner=PACKAGE["tailrace_sample/inner.py"].replace("x + STEP", "x - STEP")) == (30, 1, 1)
@@ -199,6 +200,7 @@ outer._cache_misses = fill._cache_misses
 """
 
 
+@pytest.mark.marathon
 def test_a_named_room_is_told_apart_by_its_fields(run) -> None:
     """Fields of one type that change places: Numba's name of the type is the same, the code is not."""
     assert run("here", outer=ROOMS) == (5, 1, 1)
@@ -208,6 +210,7 @@ def test_a_named_room_is_told_apart_by_its_fields(run) -> None:
     assert run("here", outer=ROOMS.replace("@inner_kernel", "@kernel")) == (5, 1, 1)
 
 
+@pytest.mark.marathon
 def test_a_named_room_may_move_to_another_module(run) -> None:
     """The kernel is the same, but what was kept names the room where it was."""
     assert run("here", outer=ROOMS) == (5, 1, 1)

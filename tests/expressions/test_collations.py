@@ -45,7 +45,7 @@ def locales() -> Iterator[None]:
 @pytest.mark.parametrize(
     ("major", "names", "whole"),
     [
-        (18, ["en_US.UTF-8"], False),
+        pytest.param(18, ["en_US.UTF-8"], False, marks=pytest.mark.matrix),
         *(pytest.param(major, [*LOCALES, "C.UTF-8"], True, marks=SLOW) for major in (15, 16, 17, 18)),
     ],
 )

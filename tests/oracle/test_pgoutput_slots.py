@@ -34,6 +34,7 @@ def _words(options: dict[str, str]) -> list[str]:
     return [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("major", SINCE_15)
 def test_a_prepared_transaction_in_blocks_is_rolled_back(major: int, tmp_path: Path, tailrace: Run) -> None:
     """There was a Stream Abort between Stream Prepare and Rollback Prepared, where the blocks lie in earlier windows and these two in one."""
@@ -72,6 +73,7 @@ def _kinds(payloads: list[bytes]) -> list[str]:
     return [type(reader.read(payload)).__name__ for payload in payloads]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("major", MAJORS)
 def test_a_copied_slot_tells_what_a_relation_is_now(major: int, tmp_path: Path, tailrace: Run) -> None:
     """The copy is made between a change of a table and its next row, which lies in a later window. Both tell it of the columns that it has."""
