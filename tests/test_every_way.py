@@ -83,6 +83,7 @@ def test_what_was_rolled_back_before_the_first_block_is_not_told(tmp_path: Path)
         compared.check_all(compared.road.in_windows(streamed, cuts), f"in windows up to {cuts}")
 
 
+@pytest.mark.matrix
 def test_a_speculative_insert_waits_for_its_verdict_whatever_comes_between(tmp_path: Path) -> None:
     """Records of its transaction in indexes come before the verdict: a block that ended behind those left the row out."""
     name = ("insert_conflict", 18, "with_slot")

@@ -31,6 +31,7 @@ def _unfair(scenes: list[Scene], count: int, seed: int) -> list[str]:
     return found
 
 
+@pytest.mark.matrix
 def test_every_damage_ends_in_the_same_rows_or_one_error(scenes: list[Scene]) -> None:
     assert _unfair(scenes, 30, SEED) == []
 

@@ -7,7 +7,6 @@ order. What a run writes carries the run's name, and `abandon` takes it away whe
 from __future__ import annotations
 
 import re
-import tempfile
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -100,11 +99,15 @@ class DataFiles:
 
     def write(self, rows: pa.Table) -> DataFile:
         """A file of these rows, which are no more than one may have, in their order."""
-        with tempfile.TemporaryDirectory(prefix="tailrace-") as folder:
-            path = Path(folder) / "part"
-            pq.write_table(rows.cast(self.schema), path, row_group_size=MOST_ROWS, write_page_index=False, compression="snappy")
-            columns = [each for each in self.schema.names if each not in self._without]
-            return replace(self.take(path, FileStatistics.of(rows, columns).as_json()), tags=EXACT)
+        sink = pa.BufferOutputStream()
+        pq.write_table(rows.cast(self.schema), sink, row_group_size=MOST_ROWS, write_page_index=False, compression="snappy")
+        data = sink.getvalue().to_pybytes()
+        name = data_file_name(self.run)
+        self._written.add(name)
+        self.store.put(name, data)
+        self.bytes_written += len(data)
+        columns = [each for each in self.schema.names if each not in self._without]
+        return DataFile(name, len(data), now(), FileStatistics.of(rows, columns).as_json(), tags=EXACT)
 
     def take(self, path: Path, statistics: str) -> DataFile:
         """A local Parquet file becomes one of the table's."""
