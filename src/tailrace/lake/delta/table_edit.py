@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import field
-from functools import reduce
+from functools import partial, reduce
 
 import numpy as np
 import pyarrow as pa
@@ -57,7 +57,9 @@ class _Candidate:
 
     def numbers(self, keys: int) -> Numbers:
         """Of so many keys, those that it may have."""
-        return reduce(np.intersect1d, [each.keys_of(self.place) for each in self.in_files], np.arange(keys))
+        if not self.in_files:
+            return np.arange(keys)
+        return reduce(partial(np.intersect1d, assume_unique=True), [each.keys_of(self.place) for each in self.in_files])
 
 
 @dataclass(frozen=True, slots=True)
