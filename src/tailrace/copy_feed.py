@@ -78,10 +78,6 @@ class CopyFeed:
         return sum(len(each.parts) for each in self.copied)
 
     @property
-    def most_bytes(self) -> int:
-        return 0
-
-    @property
     def changes(self) -> ChangesOf:
         return changes_of_copy
 

@@ -160,11 +160,6 @@ class Feed(Protocol):
         ...
 
     @property
-    def most_bytes(self) -> int:
-        """How much an outlet should take into memory at once, about."""
-        ...
-
-    @property
     def changes(self) -> ChangesOf:
         """The function that gives the changes of a piece in workers; it is sent to them once a job."""
         ...

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.applied_changes import applied
 from support.changes_by_hand import Log, relation
 from tailrace.apply.net import net_change
-from tailrace.apply.tables import applied
 from tailrace.changes import row_schema
 from tailrace.errors import InsufficientLogging, MissingHistory
 

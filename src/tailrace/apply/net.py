@@ -52,10 +52,6 @@ class NetChange:
     truncated: bool
     fills: list[Fill] = field(default_factory=list)
 
-    @property
-    def is_empty(self) -> bool:
-        return not (self.truncated or len(self.upserts) or len(self.deletes))
-
 
 def net_change(changes: pa.Table, relation: Relation, truncations: Sequence[OrderKey] = ()) -> NetChange:
     """The net of `changes` (in the columns of `relation`). Raises InsufficientLogging where a row that changed cannot be told

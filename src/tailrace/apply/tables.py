@@ -1,5 +1,4 @@
-"""A table and its net change -> the table after it, all in Arrow. For targets that are rewritten whole, and for values that
-only the target has."""
+"""What a net change leaves to the target: the values that only the target has."""
 
 from __future__ import annotations
 
@@ -7,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from tailrace.apply.keys import joined, row_codes
 from tailrace.apply.net import NetChange
@@ -36,30 +34,3 @@ def filled(net: NetChange, target: pa.Table) -> NetChange:
         values = joined(upserts[fill.column], target[fill.column].take(pa.array(at))).take(pa.array(source))
         upserts = upserts.set_column(position, upserts.schema.field(position), values)
     return replace(net, upserts=upserts, fills=[])
-
-
-def applied(net: NetChange, target: pa.Table) -> pa.Table:
-    """`target` after the change; both in the same columns. Rows that stay keep their order, and come first."""
-    net = filled(net, target)
-    if net.truncated:
-        return net.upserts
-    if not net.key:
-        return pa.concat_tables([target.filter(pa.array(_without_one_each(target, net.deletes))), net.upserts])
-    gone = pa.concat_tables([net.deletes.select(net.key), net.upserts.select(net.key)])
-    codes = row_codes([joined(target[name], gone[name]) for name in net.key])
-    keep = ~np.isin(codes[: len(target)], codes[len(target) :])
-    return pa.concat_tables([target.filter(pa.array(keep)), net.upserts])
-
-
-def _without_one_each(target: pa.Table, deletes: pa.Table) -> NDArray[np.bool_]:
-    """Which rows of `target` stay when one copy goes for each row of `deletes`."""
-    if not len(deletes):
-        return np.ones(len(target), np.bool_)
-    codes = row_codes([joined(target[name], deletes[name]) for name in target.schema.names])
-    there, gone = codes[: len(target)], np.bincount(codes[len(target) :], minlength=int(codes.max()) + 1)
-    order = np.argsort(there, kind="stable")
-    ranked = there[order]
-    first = np.searchsorted(ranked, ranked)
-    keep = np.ones(len(target), np.bool_)
-    keep[order] = np.arange(len(ranked)) - first >= gone[ranked]
-    return keep

@@ -104,7 +104,6 @@ _no_notice = _Receiver(lambda *_: None)
 
 _WAIT: dict[str, tuple[Any, ...]] = {
     "PQconnectdb": (c_void_p, c_char_p),
-    "PQexec": (c_void_p, c_void_p, c_char_p),
     "PQgetResult": (c_void_p, c_void_p),
     "PQsendQuery": (c_int, c_void_p, c_char_p),
     "PQputCopyData": (c_int, c_void_p, c_char_p, c_int),
@@ -269,9 +268,6 @@ class PGconn:
     def info(self) -> list[_Option]:
         """What it went by: every parameter, with its value if it has one."""
         return list(_taken(_call("PQconninfo", self._raw)))
-
-    def exec_(self, command: bytes) -> PGresult:
-        return PGresult(self._unless_failed(_call("PQexec", self._raw, command)))
 
     def send_query(self, command: bytes) -> None:
         self._unless_failed(_call("PQsendQuery", self._raw, command))

@@ -109,10 +109,6 @@ class MessageFeed:
         return len(self.pieces)
 
     @property
-    def most_bytes(self) -> int:
-        return sum(len(piece.scanned.data) for piece in self.pieces)
-
-    @property
     def changes(self) -> ChangesOf:
         return partial(changes_of_messages)
 

@@ -81,10 +81,6 @@ class LogFeed(PlannedLog):
     def demand(self) -> Demand:
         return self._wanted.demand
 
-    @property
-    def most_bytes(self) -> int:
-        return self._log.size.wal_bytes
-
     @cached_property
     def history(self) -> History:  # type: ignore[override]  # computed when it is first asked for
         """From the whole log, also from what follows the range."""

@@ -3,7 +3,6 @@ prints."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -129,10 +128,6 @@ class Pipeline(PlannedLog):
     @property
     def stretches(self) -> int:
         return len(self.plan.stretches)
-
-    @property
-    def most_bytes(self) -> int:
-        return sys.maxsize
 
     def pieces(self, oids: frozenset[int], since: int = 0) -> list[Piece]:
         if self.publisher is not None:

@@ -102,11 +102,6 @@ def _gather(found: TableVersion, name: str, layout: FileLayout, data: DataFiles,
     return after, Gathered(len(group.files), written.files)
 
 
-def needs_gathering(table: OpenTable) -> bool:
-    """Whether it has too many small files; of files that span the same keys nothing is said."""
-    return any(len(files) >= _TOO_MANY for files in _tiers(table.files).values())
-
-
 def _tiers(files: Sequence[DataFile]) -> dict[int, list[DataFile]]:
     """Small files of about the same size, by how large they are."""
     tiers = defaultdict(list)
