@@ -102,6 +102,10 @@ def check_files(found: TableVersion, layout: FileLayout) -> None:
         assert said == expected
 
 
+def _data(found: TableVersion) -> DataFiles:
+    return DataFiles(found.store, found.snapshot.schema, uuid.uuid4().hex)
+
+
 def _values(ids: Sequence[int], salt: int) -> dict[str, Any]:
     return {
         "id": pa.array(ids, pa.int64()), "n": pa.array([Decimal(number * 7 + salt) / 100 for number in ids], pa.decimal128(12, 2)),
@@ -220,16 +224,16 @@ def test_files_that_span_the_same_keys_are_cut(tmp_path: Path, monkeypatch: pyte
             ids = random.sample(range(100_000), 500)
             found = apply(found, layout, make(ids, step), make(ids, 0))
         expected = content(found)
-        deep = gathering._spanning_one_key(found.open().files, found.snapshot.schema, layout.by[0])
+        deep = gathering._spanning_one_key(found.open().files, _data(found), layout.by[0])
         assert len(deep) == 20
         after, gathered = gather(found, "t", layout)
         assert content(after) == expected
         if make is _by_two:  # three values of the first column cannot be cut into more parts
-            assert len(gathering._spanning_one_key(after.open().files, after.snapshot.schema, "x")) <= 20
+            assert len(gathering._spanning_one_key(after.open().files, _data(after), "x")) <= 20
             continue
         assert gathered.files == 20
         assert 2 <= gathered.into <= 20
-        assert len(gathering._spanning_one_key(after.open().files, after.snapshot.schema, layout.by[0])) <= 2
+        assert len(gathering._spanning_one_key(after.open().files, _data(after), layout.by[0])) <= 2
         check_files(after, layout)
         assert gather(after, "t", layout)[1] == Gathered()
 

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from tailrace.dataclass import dataclass
 from tailrace.delta_log.actions import DataFile
-from tailrace.delta_log.file_bounds import file_bounds, rows_left
+from tailrace.delta_log.file_bounds import rows_left
 from tailrace.lake.delta.data_files import FILE_BYTES, MOST_ROWS, DataFiles, is_full
 from tailrace.lake.delta.table import CommitNote, OpenTable, TableVersion
 from tailrace.lake.delta.table_edit import TableEdit
@@ -80,8 +80,8 @@ def gather(found: TableVersion, name: str, layout: FileLayout, deadline: float =
         table = found.open()
         if found.snapshot.metadata.partition_columns:
             break
-        data = DataFiles(found.store, table.schema, uuid.uuid4().hex, layout.without_statistics)
-        group = _too_many(table, layout) or _too_deep(table, layout, data)
+        data = DataFiles(found.store, table.schema, uuid.uuid4().hex, layout.without_statistics, found.bounds)
+        group = _too_many(table, layout, data) or _too_deep(table, layout, data)
         if group is None:
             break
         found, more = _gather(found, name, layout, data, group)
@@ -112,21 +112,21 @@ def _tiers(files: Sequence[DataFile]) -> dict[int, list[DataFile]]:
     return tiers
 
 
-def _too_many(table: OpenTable, layout: FileLayout) -> _Group | None:
+def _too_many(table: OpenTable, layout: FileLayout, data: DataFiles) -> _Group | None:
     """Small files whose keys lie next to each other."""
     for _, files in sorted(_tiers(table.files).items()):
         if len(files) < _TOO_MANY:
             continue
-        for group in _next_to_each_other(_in_order(files, table.schema, layout)):
+        for group in _next_to_each_other(_in_order(files, layout, data)):
             if len(group) > 1:
                 return _Group(group)
     return None
 
 
-def _in_order(files: Sequence[DataFile], schema: pa.Schema, layout: FileLayout) -> list[DataFile]:
-    if not layout.by or pa.types.is_nested(schema.field(layout.by[0]).type):
+def _in_order(files: Sequence[DataFile], layout: FileLayout, data: DataFiles) -> list[DataFile]:
+    if not layout.by or pa.types.is_nested(data.schema.field(layout.by[0]).type):
         return list(files)
-    lower = file_bounds(files, schema, layout.by[:1])[layout.by[0]].lower
+    lower = data.bounds(files, layout.by[:1])[layout.by[0]].lower
     return [files[place] for place in pc.sort_indices(lower).to_pylist()]
 
 
@@ -146,7 +146,7 @@ def _too_deep(table: OpenTable, layout: FileLayout, data: DataFiles) -> _Group |
     """The smallest of the files that all span one key, if those are many."""
     if len(table.files) < _TOO_DEEP or not layout.by or pa.types.is_nested(table.schema.field(layout.by[0]).type):
         return None
-    deepest = _spanning_one_key([file for file in table.files if rows_left(file)], table.schema, layout.by[0])
+    deepest = _spanning_one_key([file for file in table.files if rows_left(file)], data, layout.by[0])
     if len(deepest) < _TOO_DEEP:
         return None
     chosen: list[DataFile] = []
@@ -161,9 +161,9 @@ def _too_deep(table: OpenTable, layout: FileLayout, data: DataFiles) -> _Group |
     return _Group(chosen, cuts) if len(cuts) == parts - 1 else None
 
 
-def _spanning_one_key(files: Sequence[DataFile], schema: pa.Schema, name: str) -> list[DataFile]:
+def _spanning_one_key(files: Sequence[DataFile], data: DataFiles, name: str) -> list[DataFile]:
     """Of all keys, those files that span the one that most files do. A file whose rows have one key spans none."""
-    bounds = file_bounds(files, schema, [name])[name]
+    bounds = data.bounds(files, [name])[name]
     known = np.flatnonzero(pc.and_(bounds.lower.is_valid(), bounds.upper.is_valid()).to_numpy(zero_copy_only=False))
     ends = pa.concat_arrays([bounds.lower.take(pa.array(known)), bounds.upper.take(pa.array(known))])
     if not len(known):

@@ -129,12 +129,13 @@ class _HistoryChange:
         table = target.found.open() if target.position is not None else None
         columns = HistoryColumns.of(target, table.schema if table else None)
         unbounded = target.position.unbounded if target.position else frozenset()
-        data = DataFiles(target.found.store, columns.schema, uuid.uuid4().hex, without_statistics(columns.schema, unbounded))
+        bounds, run = target.found.bounds, uuid.uuid4().hex
+        data = DataFiles(target.found.store, columns.schema, run, without_statistics(columns.schema, unbounded), bounds)
         position, files, here = target.position, table.files if table else [], data
         stays = table is None or position is None or columns.are_there(position)
         if table is not None:
             keeps_vectors = table.keeps_vectors
-            here = data if stays else DataFiles(data.store, table.schema, data.run)
+            here = data if stays else DataFiles(data.store, table.schema, run, known=bounds)
         by = key_of(target.relation) or columns.live
 
         def edited(only_null: str | None, *, closed: bool) -> TableEdit:
