@@ -18,7 +18,8 @@ from tailrace.catalog.names.qualified_names import read_table_name, write_table_
 from tailrace.dataclass import dataclass
 from tailrace.errors import InsufficientLogging, MissingHistory, Overtaken, PeerError, TailraceError, UsageError
 from tailrace.feed import Feed, FeedSpan, FeedTable, TableTruncation
-from tailrace.lake.delta.table import AGAIN, TABLE_ERRORS, TableVersion, find, is_begun, log_of, tables_in
+from tailrace.lake.delta.commit import AGAIN
+from tailrace.lake.delta.table import TABLE_ERRORS, TableVersion, find, is_begun, log_of, tables_in
 from tailrace.lake.folders import Claim, folders_for, is_filled, move
 from tailrace.lake.position import STYLES, TablePosition, check_reaches, history_error, position_of
 from tailrace.model import FIRST_NORMAL_OID, Lsn, Relation

@@ -26,6 +26,9 @@ MARK = "tailrace.commit"
 """Below this name a commit has the mark by which who made it knows it again."""
 
 
+AGAIN = "Run this again: it goes on from where the table is."
+
+
 def commit(
     store: Store, snapshot: DeltaSnapshot, actions: Sequence[Action], said: Mapping[str, Any], mark: str = ""
 ) -> DeltaSnapshot:
@@ -53,7 +56,7 @@ def commit(
             raise
         found, tag = theirs
         if _mark(found) != mark:
-            raise _overtaken(store, snapshot, found) from error
+            raise overtaken(store.url, snapshot.version, who_committed(CommitInfo(_info(found)))) from error
         made = _applied(store, snapshot, found)
     return DeltaSnapshot(version, made.found, tag)
 
@@ -101,15 +104,22 @@ def _mark(actions: Sequence[Action]) -> Any:
     return _info(actions).get(MARK)
 
 
-def _overtaken(store: Store, snapshot: DeltaSnapshot, winner: Sequence[Action]) -> Overtaken:
-    info = CommitInfo(_info(winner))
+def overtaken(what: str, version: int, detail: str) -> Overtaken:
+    """The error of who wanted to go on from that version of a table."""
+    beginning = f"version {version}" if version >= 0 else "nothing"
+    return Overtaken(
+        f"table {what} has a version {version + 1} that this run did not write, which goes on from {beginning}",
+        detail=detail, hint=AGAIN,
+    )  # fmt: skip
+
+
+def who_committed(info: CommitInfo) -> str:
+    """Whose commit says this, of what, and when."""
     who = "Another run" if MARK in info.said else "Another program"
     what = f" ({info.said['operation']})" if "operation" in info.said else ""
+    return f"{who}{what} committed it{when_committed(info)}."
+
+
+def when_committed(info: CommitInfo) -> str:
     at = info.timestamp
-    when = f", at {datetime.fromtimestamp(at / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC" if at is not None else ""
-    beginning = f"version {snapshot.version}" if snapshot.is_there else "nothing"
-    return Overtaken(
-        f"table {store.url} has a version {snapshot.version + 1} that this run did not write, which goes on from {beginning}",
-        detail=f"{who}{what} committed it{when}.",
-        hint="Run this again: it goes on from where the table is.",
-    )
+    return f", at {datetime.fromtimestamp(at / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC" if at is not None else ""

@@ -16,7 +16,6 @@ import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
-from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -29,7 +28,7 @@ from tailrace.delta_log.table_features import DELETION_VECTORS, ENABLE_DELETION_
 from tailrace.delta_log.table_schema import format_schema, has_timestamps_without_zone
 from tailrace.errors import MissingHistory, Overtaken, TailraceError
 from tailrace.lake.delta.checkpoint import make_checkpoint
-from tailrace.lake.delta.commit import MARK, commit, first_actions, new_metadata, now
+from tailrace.lake.delta.commit import AGAIN, commit, first_actions, new_metadata, now, overtaken, when_committed, who_committed
 from tailrace.lake.delta.known_bounds import KnownBounds
 from tailrace.lake.delta.snapshot import DeltaSnapshot, commit_info, commits_before
 from tailrace.lake.delta.statistics import corrected, files_that_are_wrong, table_settings, wide_decimals
@@ -114,7 +113,7 @@ class TableVersion:
             snapshot = commit(self.store, self.snapshot, [*actions, *numbers], said)
         except Overtaken as error:
             self._check_same(name, error)
-            raise self._overtaken(name, self._winner()) from error
+            raise overtaken(name, self.version, _said_of(self._winner() or [CommitInfo({})])) from error
         self._check_same(name)
         self._make_checkpoint(snapshot)
         log = log_of(self.path) if isinstance(self.store, LocalStore) else None
@@ -153,16 +152,6 @@ class TableVersion:
             for version in count(self.version + 1):
                 commits.append(commit_info(self.store, version) or CommitInfo({}))
         return commits
-
-    def _overtaken(self, name: str, winner: Sequence[CommitInfo]) -> Overtaken:
-        beginning = f"version {self.version}" if self.is_there else "nothing"
-        return Overtaken(
-            f"table {name} has a version {self.version + 1} that this run did not write, which goes on from {beginning}",
-            detail=_said_of(winner or [CommitInfo({})]), hint=AGAIN,
-        )  # fmt: skip
-
-
-AGAIN = "Run this again: it goes on from where the table is."
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,16 +256,8 @@ def _id_of(path: Path) -> _Id | None:
 
 def _said_of(commits: Sequence[CommitInfo]) -> str:
     """Who made the first of these, of what, and when."""
-    first = commits[0]
-    if METADATA not in first.said:
-        what = f" ({first.said['operation']})" if "operation" in first.said else ""
-        who = "Another run" if MARK in first.said else "Another program"
-        return f"{who}{what} committed it{_when(first)}."
+    if METADATA not in commits[0].said:
+        return who_committed(commits[0])
     ours = [commit for commit in commits if METADATA in commit.said]
     begin, end = (json.loads(commit.said[METADATA]) for commit in (ours[0], ours[-1]))
-    return f"Another run committed what lies between {begin['from']} and {end['to']}{_when(ours[-1])}."
-
-
-def _when(commit: CommitInfo) -> str:
-    at = commit.timestamp
-    return f", at {datetime.fromtimestamp(at / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC" if at is not None else ""
+    return f"Another run committed what lies between {begin['from']} and {end['to']}{when_committed(ours[-1])}."
