@@ -7,18 +7,26 @@ transaction that commits there. Nothing in it is in memory but the batch that is
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from tailrace.changes import COLUMNS, change_schema
 from tailrace.dataclass import dataclass
-from tailrace.feed import ChangesOf, Feed, FeedPart, FeedSpan, FeedTable, PassedOver, RefusedChanges, TableChanges, WantedTable
+from tailrace.feed import (
+    ChangesOf,
+    Feed,
+    FeedPart,
+    FeedSpan,
+    FeedTable,
+    PassedOver,
+    RefusedChanges,
+    TableChanges,
+    UnplannedFeed,
+    WantedTable,
+)
 from tailrace.model import Lsn, Relation
-from tailrace.wal.log_fingerprint import Difference, LogFingerprint
 
-Result = TypeVar("Result")
 Rows = Callable[[], Iterable[pa.RecordBatch]]
 """Gives rows, each time that it is called; a worker may call it."""
 
@@ -42,7 +50,7 @@ class CopyPiece:
 
 
 @dataclass(frozen=True, slots=True)
-class CopyFeed:
+class CopyFeed(UnplannedFeed):
     """`span` ends just behind the snapshot: its rows count as committed there."""
 
     span: FeedSpan
@@ -56,22 +64,6 @@ class CopyFeed:
 
     def table(self, oid: int) -> FeedTable | None:
         return self.tables().get(oid)
-
-    def retypes(self, oid: int) -> Sequence[tuple[str, Lsn]]:
-        return ()
-
-    def identity_lost(self, oid: int) -> Lsn | None:
-        return None
-
-    def shown(self, relation: Relation) -> Relation | None:
-        return relation
-
-    def fingerprint_before(self, lsn: Lsn) -> LogFingerprint | None:
-        """None: who copies has not read the log."""
-        return None
-
-    def difference(self, fingerprint: LogFingerprint) -> Difference | None:
-        return None
 
     @property
     def stretches(self) -> int:
@@ -90,9 +82,6 @@ class CopyFeed:
             for number, rows in enumerate(each.parts)
         ]
         yield FeedPart(pieces, len(pieces))
-
-    def run(self, work: Callable[[Any], Result], pieces: Sequence[Any]) -> Iterator[Result]:
-        return map(work, pieces)
 
 
 def changes_of_copy(piece: CopyPiece, wanted: Mapping[int, WantedTable]) -> Iterator[TableChanges | RefusedChanges | PassedOver]:

@@ -172,3 +172,25 @@ class Feed(Protocol):
     def run(self, work: Callable[[Any], Result], pieces: Sequence[Any]) -> Iterator[Result]:
         """`work` on each piece, wherever the feed's workers are; results in the order of the pieces."""
         ...
+
+
+class UnplannedFeed:
+    """What feeds have in common behind which there is no log to read: all columns come out, and of what stands in a log nothing is known."""
+
+    def retypes(self, oid: int) -> Sequence[tuple[str, Lsn]]:
+        return ()
+
+    def identity_lost(self, oid: int) -> Lsn | None:
+        return None
+
+    def shown(self, relation: Relation) -> Relation | None:
+        return relation
+
+    def fingerprint_before(self, lsn: Lsn) -> LogFingerprint | None:
+        return None
+
+    def difference(self, fingerprint: LogFingerprint) -> Difference | None:
+        return None
+
+    def run(self, work: Callable[[Any], Result], pieces: Sequence[Any]) -> Iterator[Result]:
+        return map(work, pieces)

@@ -7,11 +7,10 @@ comes with the next change.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
 from itertools import groupby
-from typing import Any, TypeVar
 from zlib import crc32
 
 import numpy as np
@@ -31,6 +30,7 @@ from tailrace.feed import (
     RefusedChanges,
     TableChanges,
     TableTruncation,
+    UnplannedFeed,
     WantedTable,
 )  # fmt: skip
 from tailrace.logicalproto import message as m
@@ -38,9 +38,7 @@ from tailrace.logicalproto.change_columns import change_batches, type_of
 from tailrace.logicalproto.change_reader import ChangeReader, Scanned
 from tailrace.model import Column, Lsn, Relation
 from tailrace.types.values import Texts
-from tailrace.wal.log_fingerprint import Difference, LogFingerprint
 
-Result = TypeVar("Result")
 _BEGINS = [ord("B"), ord("b")]
 
 
@@ -53,7 +51,7 @@ class MessagePiece:
 
 
 @dataclass(slots=True)
-class MessageFeed:
+class MessageFeed(UnplannedFeed):
     """`span` is what the messages cover: the transactions that commit in it are all there."""
 
     span: FeedSpan
@@ -88,22 +86,6 @@ class MessageFeed:
     def table(self, oid: int) -> FeedTable | None:
         return self._tables.get(oid)
 
-    def retypes(self, oid: int) -> Sequence[tuple[str, Lsn]]:
-        return ()
-
-    def identity_lost(self, oid: int) -> Lsn | None:
-        return None
-
-    def shown(self, relation: Relation) -> Relation | None:
-        return relation
-
-    def fingerprint_before(self, lsn: Lsn) -> LogFingerprint | None:
-        """None: a stream does not say what stands in the log."""
-        return None
-
-    def difference(self, fingerprint: LogFingerprint) -> Difference | None:
-        return None
-
     @property
     def stretches(self) -> int:
         return len(self.pieces)
@@ -114,9 +96,6 @@ class MessageFeed:
 
     def parts(self, oids: frozenset[int], since: int = 0) -> Iterator[FeedPart]:
         yield FeedPart(self.pieces, len(self.pieces))
-
-    def run(self, work: Callable[[Any], Result], pieces: Sequence[Any]) -> Iterator[Result]:
-        return map(work, pieces)
 
 
 def as_relation(described: m.Relation, types: Mapping[int, m.Type]) -> Relation:
