@@ -11,6 +11,7 @@ import pytest
 from lake.test_mirror import FIRST, SECOND, THIRD
 from support.s3_servers import SeaweedFS
 from support.servers import Server
+from support.stopped_runs import interrupt_after
 from tailrace.demo.compare import compare_rows
 from tailrace.errors import MissingHistory, Overtaken, UsageError
 from tailrace.lake.delta.rows import read_rows
@@ -109,15 +110,7 @@ def test_killed_between_tables(server: Server, store: Store, after: int, monkeyp
     _run(server, FIRST)
     _apply(server, Lake.open(store))
     _run(server, SECOND)
-    commit, calls = TableVersion.commit, []
-
-    def dies(*arguments: object, **more: object) -> object:
-        calls.append(0)
-        if len(calls) > after:
-            raise KeyboardInterrupt
-        return commit(*arguments, **more)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(TableVersion, "commit", dies)
+    interrupt_after(monkeypatch, TableVersion, "commit", after)
     with pytest.raises(KeyboardInterrupt):
         _apply(server, Lake.open(store))
     monkeypatch.undo()

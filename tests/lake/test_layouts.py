@@ -13,6 +13,7 @@ from deltalake import write_deltalake
 
 from lake.test_lake import _rows, _run, store  # noqa: F401  # a fixture
 from support.servers import Server
+from support.stopped_runs import interrupt_after
 from tailrace.errors import InsufficientLogging, UsageError
 from tailrace.lake.changelog import append_changes
 from tailrace.lake.delta.snapshot import DeltaSnapshot
@@ -237,15 +238,7 @@ def test_killed_between_tables(server: Server, tmp_path: Path, layout: str, afte
     for follow in follows:
         follow.apply()
     _run(server, "UPDATE a SET v = 1;\nUPDATE b SET v = 1;\nUPDATE b SET v = 2")
-    commit, calls = TableVersion.commit, []
-
-    def dies(*arguments: object, **more: object) -> object:
-        calls.append(0)
-        if len(calls) > after:
-            raise KeyboardInterrupt
-        return commit(*arguments, **more)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(TableVersion, "commit", dies)
+    interrupt_after(monkeypatch, TableVersion, "commit", after)
     with pytest.raises(KeyboardInterrupt):
         follows[1].apply()
     monkeypatch.undo()

@@ -10,6 +10,7 @@ import pytest
 from deltalake import DeltaTable
 
 from support.servers import Server
+from support.stopped_runs import interrupt_after
 from tailrace.changes import ORDER
 from tailrace.demo.compare import compare
 from tailrace.errors import InsufficientLogging, MissingHistory, TailraceError
@@ -200,19 +201,12 @@ def test_killed_between_two_tables(server, tmp_path, monkeypatch):
     for number in range(3):
         _run(server, script.format(number))
     pipeline, tables = open_pipeline(server.data_dir, "postgres"), [f"public.k{number}" for number in range(3)]
-    bring_up, calls = mirroring.bring_up, []
-
-    def dies(*arguments, **more):
-        calls.append(arguments)
-        if len(calls) == 2:
-            raise KeyboardInterrupt
-        return bring_up(*arguments, **more)
-
-    monkeypatch.setattr(mirroring, "bring_up", dies)
+    interrupt_after(monkeypatch, mirroring, "bring_up", 1)
     with pytest.raises(KeyboardInterrupt):
         mirror(pipeline, tmp_path, tables)
     assert [path.name for path in sorted(tmp_path.iterdir())] == ["public.k0"]
     version = DeltaTable(tmp_path / "public.k0").version()
+    monkeypatch.undo()
     done = mirror(pipeline, tmp_path, tables)
     assert [each.table for each in done] == ["public.k1", "public.k2"]
     _equal(server, tmp_path, **{f"k{number}": (f"public.k{number}", ("id",)) for number in range(3)})

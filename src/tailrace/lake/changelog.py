@@ -13,7 +13,7 @@ from pathlib import Path
 from tailrace.dataclass import dataclass
 from tailrace.delta_log.actions import DataFile
 from tailrace.errors import TailraceError
-from tailrace.feed import Feed, WantedTable
+from tailrace.feed import Feed
 from tailrace.lake.delta.data_files import DataFiles
 from tailrace.lake.layouts.changes import append
 from tailrace.lake.run_lock import one_run
@@ -56,7 +56,7 @@ def append_changes(
     appended: list[Appended] = []
     with one_run(directory) as is_alone, staging(directory) as folder:
         targets, errors = find_targets(feed, directory, tables, style, keep_dropped=True)
-        wanted = {target.relation.oid: WantedTable(target.relation, target.style, int(target.span.start)) for target in targets}
+        wanted = {target.relation.oid: target.wanted(fill_missing=False) for target in targets}
         step = counting(progress, feed.stretches)
         staged = stage_changes(feed, frozenset(wanted), wanted, LocalStore(folder), step)
         for target in targets:

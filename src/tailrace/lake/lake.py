@@ -19,7 +19,7 @@ from typing import Self
 from tailrace.catalog.names.qualified_names import write_table_name
 from tailrace.dataclass import dataclass
 from tailrace.errors import MissingHistory, UsageError
-from tailrace.feed import Feed, FeedSpan, FeedTable, WantedTable
+from tailrace.feed import Feed, FeedSpan, FeedTable
 from tailrace.lake.catalog import LakeCatalog, LakeTable, StoredCatalog
 from tailrace.lake.delta.data_files import data_file_name
 from tailrace.lake.delta.removal import DAY
@@ -260,12 +260,7 @@ class Lake:
     ) -> Iterator[tuple[TargetTable, BroughtUp]]:
         if not targets:
             return
-        wanted = {
-            target.relation.oid: WantedTable(
-                target.relation, target.style, int(target.span.start), fill_missing=self.layout.fills_missing
-            )
-            for target in targets
-        }
+        wanted = {target.relation.oid: target.wanted(fill_missing=self.layout.fills_missing) for target in targets}
         read = frozenset(wanted).union(*(target.rewrites for target in targets if self.layout.reads_rewrites))
         step = counting(progress, feed.stretches + len(targets))
         with self._staging() as files:

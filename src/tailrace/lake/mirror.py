@@ -15,7 +15,7 @@ from typing import Self
 
 from tailrace.dataclass import dataclass
 from tailrace.errors import TailraceError
-from tailrace.feed import Feed, WantedTable
+from tailrace.feed import Feed
 from tailrace.lake.delta.table_edit import EditedFiles
 from tailrace.lake.run_lock import one_run
 from tailrace.lake.staging import Progress, counting, stage_changes, staging
@@ -67,10 +67,7 @@ def mirror(
     written: list[Mirrored] = []
     with one_run(directory) as is_alone, staging(directory) as folder:
         targets, errors = find_targets(feed, directory, tables, style, keep_dropped=False)
-        wanted = {
-            target.relation.oid: WantedTable(target.relation, target.style, int(target.span.start), fill_missing=True)
-            for target in targets
-        }
+        wanted = {target.relation.oid: target.wanted(fill_missing=True) for target in targets}
         read = frozenset(wanted).union(*(target.rewrites for target in targets))
         step = counting(progress, feed.stretches + len(targets))
         files = LocalStore(folder)

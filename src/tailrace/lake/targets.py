@@ -17,7 +17,7 @@ from pathlib import Path
 from tailrace.catalog.names.qualified_names import read_table_name, write_table_name
 from tailrace.dataclass import dataclass
 from tailrace.errors import InsufficientLogging, MissingHistory, Overtaken, PeerError, TailraceError, UsageError
-from tailrace.feed import Feed, FeedSpan, FeedTable, TableTruncation
+from tailrace.feed import Feed, FeedSpan, FeedTable, TableTruncation, WantedTable
 from tailrace.lake.delta.commit import AGAIN
 from tailrace.lake.delta.table import TABLE_ERRORS, TableVersion, find, is_begun, log_of, tables_in
 from tailrace.lake.folders import Claim, folders_for, is_filled, move
@@ -58,6 +58,10 @@ class TargetTable:
     def path(self) -> Path:
         """Of one in a directory."""
         return self.found.path
+
+    def wanted(self, *, fill_missing: bool) -> WantedTable:
+        """What a feed is asked for to bring it up."""
+        return WantedTable(self.relation, self.style, int(self.span.start), fill_missing)
 
 
 _UP_TO_THERE = "Bring it up to there first, with a range that ends at {}."

@@ -117,7 +117,7 @@ class TableEdit:
     def lookup(self, keys: pa.Table, columns: Sequence[str]) -> pa.Table:
         """Of the rows that have these keys, the key and these columns."""
         wanted = list(dict.fromkeys([*self._by, *columns]))
-        parts = [found.rows for found in self._found(_distinct(keys.select(self._by)), wanted)]
+        parts = [found.rows for found in self._found(_numbered(keys.select(self._by))[1], wanted)]
         schema = pa.schema([self._data.schema.field(name) for name in wanted])
         return pa.concat_tables(parts) if parts else schema.empty_table()
 
@@ -132,10 +132,8 @@ class TableEdit:
     def delete_copies(self, rows: pa.Table) -> int:
         """For each of these rows one that is equal goes, if there is one; how many that are."""
         rows = rows.select(self._by)
-        numbers = KeyIndex([_flat(rows[name]) for name in self._by]).of_rows
+        numbers, distinct = _numbered(rows)
         left = np.bincount(numbers).astype(np.int64)
-        first = np.unique(numbers, return_index=True)[1]
-        distinct = rows.take(pa.array(first))
         for candidate in self._that_may_have(distinct):
             found, each = self._found_in(candidate, distinct, self._by), candidate.file
             if found is None:
@@ -336,10 +334,11 @@ def _from_to(rows: pa.Table, name: str, low: pa.Scalar | None, high: pa.Scalar |
     return rows if keep is None else rows.filter(keep)
 
 
-def _distinct(keys: pa.Table) -> pa.Table:
-    numbers = KeyIndex([_flat(keys[name]) for name in keys.schema.names]).of_rows
+def _numbered(rows: pa.Table) -> tuple[Numbers, pa.Table]:
+    """For each row the number of its values, and the different rows in the order of these numbers."""
+    numbers = KeyIndex([_flat(rows[name]) for name in rows.schema.names]).of_rows
     first = np.unique(numbers, return_index=True)[1]
-    return keys if len(first) == len(keys) else keys.take(pa.array(first))
+    return numbers, rows.take(pa.array(first))
 
 
 def _flat(column: pa.ChunkedArray) -> pa.Array:
