@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from lake.test_mirror import FIRST, SECOND, THIRD
+from support.lake_writers import gather
 from support.s3_servers import SeaweedFS
 from support.servers import Server
 from support.stopped_runs import interrupt_after
@@ -135,6 +136,25 @@ def test_two_runs_meet(server: Server, store: Store) -> None:
         _apply(server, one)
     one.reread()
     assert _apply(server, one) == {}
+
+
+def test_somebody_gathers_and_removes_files(server: Server, tmp_path: Path) -> None:
+    """While a lake is open: files that it would read are gone, and the next run reads those that hold their rows now."""
+    lake = Lake.open(LocalStore(tmp_path))
+    _run(server, FIRST)
+    _apply(server, lake)
+    _run(server, "INSERT INTO t SELECT n, 'more' FROM generate_series(9000, 9010) n")
+    _apply(server, lake)
+    assert lake.catalog is not None
+    for table in lake.catalog.tables.values():
+        if table.version >= 0:
+            gather(tmp_path / table.folder)
+    _run(server, "UPDATE t SET name = name || '?'")
+    with pytest.raises(Overtaken, match="has a version"):
+        _apply(server, lake)
+    lake.reread()
+    _apply(server, lake)
+    _check_equal(server, lake)
 
 
 def test_what_is_refused(server: Server, tmp_path: Path) -> None:

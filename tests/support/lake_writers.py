@@ -92,9 +92,16 @@ def vacuum(folder: Path) -> None:
     DeltaTable(folder).vacuum(0, dry_run=False, enforce_retention_duration=False)
 
 
+def gather(folder: Path) -> None:
+    """Rows in fewer files, and those of before gone at once."""
+    compact(folder)
+    vacuum(folder)
+
+
 FOREIGN: dict[str, Callable[[Path], None]] = {
     "compact": compact,
     "overwrite": overwrite,
     "checkpoint": checkpoint,
     "vacuum": vacuum,
+    "gather": gather,
 }

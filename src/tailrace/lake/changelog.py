@@ -60,7 +60,7 @@ def append_changes(
         step = counting(progress, feed.stretches)
         staged = stage_changes(feed, frozenset(wanted), wanted, LocalStore(folder), step)
         for target in targets:
-            with errors.of(target.name, target.relation):
+            with errors.of_target(target):
                 mine = staged[target.relation.oid]
                 mine.check()
                 if mine.files or target.found.is_there:

@@ -268,7 +268,7 @@ class Lake:
             waiting = dict(staged)
             try:
                 for target in targets:
-                    with errors.of(target.name, target.relation):
+                    with errors.of_target(target):
                         mine = waiting.pop(target.relation.oid)
                         done = self.layout.bring_up(target, files, mine, deletion_vectors=self.deletion_vectors)
                         if done is not None:

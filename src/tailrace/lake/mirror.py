@@ -73,7 +73,7 @@ def mirror(
         files = LocalStore(folder)
         staged = stage_changes(feed, read, wanted, files, step)
         for target in targets:
-            with errors.of(target.name, target.relation):
+            with errors.of_target(target):
                 mine = staged[target.relation.oid]
                 mine = mine if target.dropped is None else mine.seen_by_others(target.dropped)
                 replaced = replaced_at(target, mine)

@@ -93,6 +93,12 @@ class TableErrors:
         except TABLE_ERRORS as error:
             self.add(name, PeerError("could not read or write the Delta table", context=f"table {name}: {error}"))
 
+    @contextmanager
+    def of_target(self, target: TargetTable) -> Iterator[None]:
+        """The same, of a table that is brought up inside."""
+        with self.of(target.name, target.relation), target.found.going_on(target.name):
+            yield
+
     def warn(self) -> None:
         """Say it to those who do not look at what is returned."""
         for name, error in self.of_tables:

@@ -122,7 +122,10 @@ class Upkeep:
             found = self.opened(table)
             if not found.is_there:
                 return TableMaintained(name, table.folder), before
-            done = maintain(found, name, layout_of(found.open()), deadline=deadline, orphans_older_than=self.orphans_older_than)
+            with found.going_on(name):
+                done = maintain(
+                    found, name, layout_of(found.open()), deadline=deadline, orphans_older_than=self.orphans_older_than
+                )
         except TailraceError as error:
             logger.warning("table %s of lake %s was not maintained: %s", name, self.store.url, error)
             return TableMaintained(name, table.folder, trouble=error), before

@@ -13,8 +13,8 @@ from __future__ import annotations
 import json
 import logging
 import shutil
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import field, replace
 from itertools import count
 from pathlib import Path
@@ -26,7 +26,7 @@ from tailrace.dataclass import dataclass
 from tailrace.delta_log.actions import Action, AddFile, AppTransaction, CommitInfo, DataFile
 from tailrace.delta_log.table_features import DELETION_VECTORS, ENABLE_DELETION_VECTORS, TIMESTAMP_NTZ, with_features
 from tailrace.delta_log.table_schema import format_schema, has_timestamps_without_zone
-from tailrace.errors import MissingHistory, Overtaken, TailraceError
+from tailrace.errors import CorruptFile, MissingHistory, Overtaken, TailraceError
 from tailrace.lake.delta.checkpoint import make_checkpoint
 from tailrace.lake.delta.commit import AGAIN, commit, first_actions, new_metadata, now, overtaken, when_committed, who_committed
 from tailrace.lake.delta.known_bounds import KnownBounds
@@ -118,6 +118,17 @@ class TableVersion:
         self._make_checkpoint(snapshot)
         log = log_of(self.path) if isinstance(self.store, LocalStore) else None
         return replace(self, snapshot=snapshot, log=log)
+
+    @contextmanager
+    def going_on(self, name: str) -> Iterator[None]:
+        """For who reads this version to go on from it. If files of it are gone because there is a newer one, as they may be after a vacuum, that is
+        what is said: who goes on from the newest version does not need them."""
+        try:
+            yield
+        except CorruptFile as error:
+            if not (commits := self._winner()):
+                raise
+            raise overtaken(name, self.version, _said_of(commits)) from error
 
     def refreshed(self) -> TableVersion:
         """The newest version."""
