@@ -38,11 +38,12 @@ from rich.table import Table
 from support.s3_servers import SeaweedFS
 from support.servers import Server
 from tailrace.apply.net import NetChange
-from tailrace.delta_log.actions import AddFile
-from tailrace.lake.delta.data_files import DataFiles
-from tailrace.lake.delta.table import CommitNote, OpenTable, TableVersion, find
-from tailrace.lake.delta.table_edit import TableEdit
+from tailrace.lake.delta.table import DeltaVersion, find
+from tailrace.lake.files.data_files import DataFiles
+from tailrace.lake.files.file_changes import FileChanges
+from tailrace.lake.files.table_edit import TableEdit
 from tailrace.lake.lake import Lake
+from tailrace.lake.table import CommitNote
 from tailrace.pipeline import open_pipeline
 from tailrace.storage.local_store import LocalStore
 from tailrace.storage.open_store import open_store
@@ -78,7 +79,7 @@ def make(folder: Path, rows: int) -> None:
     store = LocalStore(folder)
     data = DataFiles(store, SCHEMA, "copy")
     files = [data.write(rows_of(np.arange(start, min(rows, start + _EACH)) * 2, 0)) for start in range(0, rows, _EACH)]
-    TableVersion(store).make("t", "public.t", SCHEMA, CommitNote().with_vectors(), [AddFile(file) for file in files])
+    DeltaVersion(store).make("t", "public.t", SCHEMA, CommitNote().with_vectors(), FileChanges(added=tuple(files)))
 
 
 def changes(rows: int, count: int) -> NetChange:
@@ -94,12 +95,12 @@ def changes(rows: int, count: int) -> NetChange:
 
 def by_us(folder: Path, net: NetChange) -> int:
     """Bytes written."""
-    table: OpenTable = find(folder)
+    table = find(folder)
     edit = TableEdit(DataFiles(table.found.store, SCHEMA, "window"), table.files, ("id",), keeps_vectors=True)
     edit.delete(pa.concat_tables([net.deletes.select(["id"]), net.upserts.select(["id"])]))
     edit.insert(net.upserts)
-    actions, written = edit.actions()
-    table.commit("t", actions, CommitNote())
+    edited, written = edit.changes()
+    table.commit("t", edited, CommitNote())
     return written.bytes
 
 

@@ -28,12 +28,12 @@ from rich.console import Console
 from rich.table import Table
 
 from tailrace.lake.delta.checkpoint import retention
-from tailrace.lake.delta.data_files import DataFiles
-from tailrace.lake.delta.gathering import FileLayout
-from tailrace.lake.delta.maintenance import maintain
 from tailrace.lake.delta.rows import read_rows
-from tailrace.lake.delta.table import CommitNote, TableVersion
-from tailrace.lake.delta.table_edit import TableEdit
+from tailrace.lake.delta.table import DeltaVersion
+from tailrace.lake.files.data_files import DataFiles
+from tailrace.lake.files.table_edit import TableEdit
+from tailrace.lake.maintenance import maintain
+from tailrace.lake.table import CommitNote, FileLayout
 from tailrace.storage.local_store import LocalStore
 
 LAYOUT = FileLayout(("id",))
@@ -86,7 +86,7 @@ class Year:
     def __post_init__(self) -> None:
         self.rng = np.random.default_rng(1)
         self.step = YEAR / self.commits
-        self.found = TableVersion(LocalStore(self.folder))
+        self.found = DeltaVersion(LocalStore(self.folder))
 
     def begin(self) -> None:
         edit = self._edit()
@@ -96,7 +96,7 @@ class Year:
         seconds = int(self.retained * self.step)
         settings = {f"delta.{name}RetentionDuration": f"interval {seconds} seconds" for name in ("deletedFile", "log")}
         note = CommitNote(settings=settings).with_vectors()
-        self.found = self.found.make("t", "t", SCHEMA, note, edit.actions()[0])
+        self.found = self.found.make("t", "t", SCHEMA, note, edit.changes()[0])
         assert retention(self.found.snapshot.metadata.configuration) == seconds
 
     def _edit(self) -> TableEdit:
@@ -113,7 +113,7 @@ class Year:
         edit.insert(rows_of(np.concatenate([ids[1:], new]), number))
         del self.last[int(ids[0])]
         self.last |= dict.fromkeys([*ids[1:].tolist(), *new.tolist()], number)
-        self.found = self.found.refreshed().commit("t", edit.actions()[0], CommitNote())
+        self.found = self.found.refreshed().commit("t", edit.changes()[0], CommitNote())
 
     def maintain(self) -> None:
         self.found = maintain(self.found, "t", LAYOUT, orphans_older_than=self.retained * self.step).version

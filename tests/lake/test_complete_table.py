@@ -13,7 +13,7 @@ from tailrace.errors import Overtaken
 from tailrace.lake import complete_table
 from tailrace.lake.catalog import LakeCatalog, LakeTable
 from tailrace.lake.complete_table import CompleteTable
-from tailrace.lake.delta.table import TableVersion
+from tailrace.lake.delta.table import DeltaVersion
 from tailrace.model import PG_EPOCH, Lsn
 from tailrace.storage.local_store import LocalStore
 
@@ -45,14 +45,14 @@ def test_it_says_what_the_catalog_says(tmp_path: Path) -> None:
 
 
 def test_others_in_between_are_borne_for_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    table, commit, left = CompleteTable.of(LocalStore(tmp_path)), TableVersion.commit, [Overtaken("quicker")] * 3
+    table, commit, left = CompleteTable.of(LocalStore(tmp_path)), DeltaVersion.commit_actions, [Overtaken("quicker")] * 3
 
     def sometimes(*arguments: object) -> object:
         if left:
             raise left.pop()
         return commit(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(TableVersion, "commit", sometimes)
+    monkeypatch.setattr(DeltaVersion, "commit_actions", sometimes)
     table.advance(CATALOG)
     assert not left
     assert len(list((tmp_path / "_tailrace/complete").glob("*.parquet"))) == 1

@@ -16,8 +16,8 @@ from tailrace.delta_log.actions import Action, AddFile, RemoveFile
 from tailrace.delta_log.deletion_vector import inline_vector, write_vectors
 from tailrace.delta_log.file_bounds import file_bounds
 from tailrace.lake.delta.commit import commit, now
-from tailrace.lake.delta.rows import deleted_rows
 from tailrace.lake.delta.snapshot import DeltaSnapshot
+from tailrace.lake.files.rows import deleted_rows
 
 pytestmark = pytest.mark.marathon
 

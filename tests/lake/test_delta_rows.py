@@ -23,8 +23,9 @@ from tailrace.delta_log.table_schema import format_schema
 from tailrace.delta_log.table_state import with_metadata
 from tailrace.errors import CorruptFile, UnsupportedFile
 from tailrace.lake.delta.commit import commit, first_actions, new_metadata, now
-from tailrace.lake.delta.rows import deleted_rows, file_rows, files_within, read_rows
+from tailrace.lake.delta.rows import files_within, read_rows
 from tailrace.lake.delta.snapshot import DeltaSnapshot
+from tailrace.lake.files.rows import deleted_rows, file_rows
 
 
 def table_of(folder: Path, rows: pa.Table, **how: Any) -> tuple[FolderStore, DeltaSnapshot]:

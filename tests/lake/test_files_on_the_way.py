@@ -21,7 +21,7 @@ PACKAGE = f"{Path(tailrace.__file__).parent}/"
 FEED = ("pipeline/", "decode/", "transactions/", "plan/", "feed.py")
 """What a feed is made of, and all that is called from there: the way begins where that has given something."""
 TABLES = ("lake/", "apply/", "changes.py")
-BEHIND_THE_DOOR = ("types/", "delta_log/", "lake/delta/", "storage/", "dataclass.py")
+BEHIND_THE_DOOR = ("types/", "delta_log/", "lake/delta/", "lake/files/", "storage/", "dataclass.py")
 XID = 743
 """The update of docs/architecture.md, "Follow one update"."""
 

@@ -19,7 +19,7 @@ from tailrace.apply.versions import PERIOD
 from tailrace.feed import FeedSpan
 from tailrace.lake.delta.rows import read_rows
 from tailrace.lake.delta.snapshot import DeltaSnapshot
-from tailrace.lake.delta.table import OpenTable, TableVersion
+from tailrace.lake.delta.table import DeltaVersion, OpenDeltaTable
 from tailrace.lake.lake import Lake
 from tailrace.lake.position import position_of
 from tailrace.model import Lsn
@@ -136,7 +136,7 @@ def _histories(lake: Lake) -> dict[int, list[tuple[dict[int, str | None], dict[s
             continue  # nothing was committed to it
         store = lake.store.below(each.folder)
         snapshot = DeltaSnapshot.read(store)
-        position = position_of(OpenTable(TableVersion(store, snapshot)), _span(lake))
+        position = position_of(OpenDeltaTable(DeltaVersion(store, snapshot)), _span(lake))
         numbers = {name: number for number, name, _ in position.columns}
         assert [*numbers, *PERIOD.names] == snapshot.schema.names
         found[oid] = [

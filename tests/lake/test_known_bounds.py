@@ -16,7 +16,7 @@ from tailrace.delta_log import file_bounds as module
 from tailrace.delta_log.actions import DataFile
 from tailrace.delta_log.file_bounds import FileBounds, file_bounds
 from tailrace.delta_log.file_statistics import EXACT
-from tailrace.lake.delta.known_bounds import KeysInFiles, KnownBounds
+from tailrace.lake.files.known_bounds import KeysInFiles, KnownBounds
 
 VALUES: dict[str, tuple[pa.DataType, Any]] = {
     "int": (pa.int32(), lambda: random.randrange(-50, 50)),

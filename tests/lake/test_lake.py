@@ -17,7 +17,7 @@ from tailrace.demo.compare import compare_rows
 from tailrace.errors import MissingHistory, Overtaken, UsageError
 from tailrace.lake.delta.rows import read_rows
 from tailrace.lake.delta.snapshot import DeltaSnapshot
-from tailrace.lake.delta.table import TableVersion
+from tailrace.lake.delta.table import DeltaVersion
 from tailrace.lake.lake import Lake
 from tailrace.model import Lsn
 from tailrace.pipeline import open_pipeline
@@ -111,7 +111,7 @@ def test_killed_between_tables(server: Server, store: Store, after: int, monkeyp
     _run(server, FIRST)
     _apply(server, Lake.open(store))
     _run(server, SECOND)
-    interrupt_after(monkeypatch, TableVersion, "commit", after)
+    interrupt_after(monkeypatch, DeltaVersion, "commit_actions", after)
     with pytest.raises(KeyboardInterrupt):
         _apply(server, Lake.open(store))
     monkeypatch.undo()

@@ -17,7 +17,7 @@ from support.stopped_runs import interrupt_after
 from tailrace.errors import InsufficientLogging, UsageError
 from tailrace.lake.changelog import append_changes
 from tailrace.lake.delta.snapshot import DeltaSnapshot
-from tailrace.lake.delta.table import TableVersion
+from tailrace.lake.delta.table import DeltaVersion
 from tailrace.lake.lake import Lake
 from tailrace.lake.layouts.history import is_closed
 from tailrace.lake.reading import read_table
@@ -238,7 +238,7 @@ def test_killed_between_tables(server: Server, tmp_path: Path, layout: str, afte
     for follow in follows:
         follow.apply()
     _run(server, "UPDATE a SET v = 1;\nUPDATE b SET v = 1;\nUPDATE b SET v = 2")
-    interrupt_after(monkeypatch, TableVersion, "commit", after)
+    interrupt_after(monkeypatch, DeltaVersion, "commit_actions", after)
     with pytest.raises(KeyboardInterrupt):
         follows[1].apply()
     monkeypatch.undo()

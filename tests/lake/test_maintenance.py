@@ -21,15 +21,16 @@ from deltalake import DeltaTable, QueryBuilder, write_deltalake
 from tailrace.delta_log.file_statistics import FileStatistics
 from tailrace.delta_log.log_files import FOLDER, checkpoint_name, commit_name
 from tailrace.errors import CorruptFile, MissingHistory, Overtaken
-from tailrace.lake.delta import gathering
-from tailrace.lake.delta.data_files import MOST_ROWS, DataFiles, is_full
-from tailrace.lake.delta.gathering import FileLayout, Gathered, gather
-from tailrace.lake.delta.maintenance import maintain
-from tailrace.lake.delta.removal import DAY, remove_dead_runs, remove_unneeded
+from tailrace.lake.delta.removal import remove_dead_runs
 from tailrace.lake.delta.rows import read_rows
 from tailrace.lake.delta.snapshot import DeltaSnapshot
-from tailrace.lake.delta.table import CommitNote, TableVersion
-from tailrace.lake.delta.table_edit import TableEdit
+from tailrace.lake.delta.table import DeltaVersion
+from tailrace.lake.files import gathering
+from tailrace.lake.files.data_files import MOST_ROWS, DataFiles, is_full
+from tailrace.lake.files.gathering import gather
+from tailrace.lake.files.table_edit import TableEdit
+from tailrace.lake.maintenance import maintain
+from tailrace.lake.table import DAY, CommitNote, FileLayout, Gathered
 from tailrace.storage.local_store import LocalStore
 
 WEEK = 7 * DAY
@@ -53,15 +54,15 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return moved
 
 
-def _edit(found: TableVersion, layout: FileLayout, schema: pa.Schema) -> TableEdit:
+def _edit(found: DeltaVersion, layout: FileLayout, schema: pa.Schema) -> TableEdit:
     data = DataFiles(found.store, schema, uuid.uuid4().hex, layout.without_statistics)
     files = found.open().files if found.is_there else []
     return TableEdit(data, files, layout.by or schema.names, keeps_vectors=not found.is_there or found.open().keeps_vectors)
 
 
 def apply(
-    found: TableVersion, layout: FileLayout, rows: pa.Table, gone: pa.Table | None = None, *, vectors: bool = True
-) -> TableVersion:
+    found: DeltaVersion, layout: FileLayout, rows: pa.Table, gone: pa.Table | None = None, *, vectors: bool = True
+) -> DeltaVersion:
     """A window: keys that go, rows that come."""
     edit = _edit(found, layout, rows.schema)
     if gone is not None:
@@ -70,23 +71,23 @@ def apply(
     note = CommitNote().with_vectors() if vectors else CommitNote()
     if not found.is_there:
         edit.keeps_vectors = vectors
-        return found.make("t", "t", rows.schema, note, edit.actions()[0])
-    return found.commit("t", edit.actions()[0], CommitNote())
+        return found.make("t", "t", rows.schema, note, edit.changes()[0])
+    return found.commit("t", edit.changes()[0], CommitNote())
 
 
-def rows_of(found: TableVersion) -> pa.Table:
+def rows_of(found: DeltaVersion) -> pa.Table:
     return pa.Table.from_batches(read_rows(found.store, found.snapshot), found.snapshot.schema)
 
 
-def content(found: TableVersion) -> list[str]:
+def content(found: DeltaVersion) -> list[str]:
     return sorted(map(repr, rows_of(found).to_pylist()))
 
 
-def begun(folder: Path) -> TableVersion:
-    return TableVersion(LocalStore(folder))
+def begun(folder: Path) -> DeltaVersion:
+    return DeltaVersion(LocalStore(folder))
 
 
-def check_files(found: TableVersion, layout: FileLayout) -> None:
+def check_files(found: DeltaVersion, layout: FileLayout) -> None:
     """Statistics are exact, files have one group of rows, and are no larger than they should be."""
     for file in found.open().files:
         with found.store.open(file.path) as source:
@@ -102,7 +103,7 @@ def check_files(found: TableVersion, layout: FileLayout) -> None:
         assert said == expected
 
 
-def _data(found: TableVersion) -> DataFiles:
+def _data(found: DeltaVersion) -> DataFiles:
     return DataFiles(found.store, found.snapshot.schema, uuid.uuid4().hex)
 
 
@@ -240,7 +241,7 @@ def test_files_that_span_the_same_keys_are_cut(tmp_path: Path, monkeypatch: pyte
 
 def test_memory_is_bounded_by_rows_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of the same text over and over are small, and large in memory: they are gathered in portions, once."""
-    from tailrace.lake.delta import data_files, table_edit  # noqa: PLC0415
+    from tailrace.lake.files import data_files, table_edit  # noqa: PLC0415
 
     monkeypatch.setattr(table_edit, "FILE_BYTES", 1 << 20)
     monkeypatch.setattr(data_files, "FILE_BYTES", 1 << 20)
@@ -289,15 +290,15 @@ def test_gathering_meets_an_apply(tmp_path: Path, first: str) -> None:
     edit = _edit(found, layout, new.schema)
     edit.delete(keys)
     edit.insert(new)
-    actions = edit.actions()[0]
+    changes = edit.changes()[0]
     if first == "gather":
         gather(found, "t", layout)
         with pytest.raises(Overtaken):
-            found.commit("t", actions, CommitNote())
+            found.commit("t", changes, CommitNote())
         edit.abandon()
         latest = apply(found.refreshed(), layout, new, keys)
     else:
-        found.commit("t", actions, CommitNote())
+        found.commit("t", changes, CommitNote())
         with pytest.raises(Overtaken):
             gather(found, "t", layout)
         latest, _ = gather(found.refreshed(), "t", layout)
@@ -350,7 +351,7 @@ def test_many_threads_gather_apply_and_remove(tmp_path: Path) -> None:
 # -- removal -----------------------------------------------------------------------------------------------------------------------------
 
 
-def _churned(folder: Path, steps: int = 30) -> TableVersion:
+def _churned(folder: Path, steps: int = 30) -> DeltaVersion:
     """A table with vectors in files, and many files that are gone."""
     layout = FileLayout(("id",))
     found = apply(begun(folder), layout, _keyed(range(2000), 0))
@@ -369,11 +370,11 @@ def test_files_stay_for_the_retention(tmp_path: Path, clock: Clock) -> None:
     assert done.gathered.files
     assert done.removed.objects == 0
     clock.pass_by(WEEK - 60)
-    assert remove_unneeded(done.version)[1].objects == 0
+    assert done.version.remove_unneeded()[1].objects == 0
     assert content(found) == expected  # who reads the version before still does
-    assert abs(remove_unneeded(done.version)[1].due - time.time() - 60) < 30
+    assert abs(done.version.remove_unneeded()[1].due - time.time() - 60) < 30
     clock.pass_by(90)
-    after, removed = remove_unneeded(done.version)
+    after, removed = done.version.remove_unneeded()
     assert removed.objects > 30
     with pytest.raises(CorruptFile):
         content(found)
@@ -382,7 +383,7 @@ def test_files_stay_for_the_retention(tmp_path: Path, clock: Clock) -> None:
     assert {path.name for path in tmp_path.glob("*.parquet")} == named
     assert not list(tmp_path.glob("_dv/*"))
     assert content(begun(tmp_path).refreshed()) == expected
-    assert remove_unneeded(after)[1].objects == 0
+    assert after.remove_unneeded()[1].objects == 0
 
 
 def test_what_the_configuration_says_of_retention(tmp_path: Path, clock: Clock) -> None:
@@ -392,12 +393,12 @@ def test_what_the_configuration_says_of_retention(tmp_path: Path, clock: Clock) 
         settings = {"delta.deletedFileRetentionDuration": interval, "delta.enableDeletionVectors": "true"}
         edit = _edit(begun(folder), layout, _keyed([1], 0).schema)
         edit.insert(_keyed(range(100), 0))
-        found = begun(folder).make("t", "t", _keyed([1], 0).schema, CommitNote(settings=settings), edit.actions()[0])
+        found = begun(folder).make("t", "t", _keyed([1], 0).schema, CommitNote(settings=settings), edit.changes()[0])
         found = apply(found, layout, _keyed(range(100), 1), _keyed(range(100), 0))
         clock.pass_by(3700)
-        assert remove_unneeded(found)[1].objects == (1 if seconds else 0)
+        assert found.remove_unneeded()[1].objects == (1 if seconds else 0)
         clock.pass_by(10 * WEEK)
-        assert remove_unneeded(found)[1].objects == 0
+        assert found.remove_unneeded()[1].objects == 0
         assert len(list(folder.glob("*.parquet"))) == (1 if seconds else 2)
 
 
@@ -420,18 +421,18 @@ def test_orphans_and_what_is_being_written(tmp_path: Path, clock: Clock) -> None
     unfinished.write_bytes(b"half")
     clock.pass_by(DAY - 60)
     slow.insert(_keyed([601], 0))
-    assert remove_unneeded(found)[1].objects == 0
+    assert found.remove_unneeded()[1].objects == 0
     assert unfinished.exists()
     clock.pass_by(120)
-    after, removed = remove_unneeded(found)
+    after, removed = found.remove_unneeded()
     assert removed.objects == 2  # the dead run's file and the vector's; of the slow run none
-    found = after.commit("t", slow.actions()[0], CommitNote())
+    found = after.commit("t", slow.changes()[0], CommitNote())
     assert sorted(rows_of(found)["id"].to_pylist()) == [*range(100), 600, 601]
     assert all((tmp_path / name).exists() for name in foreign)
     assert not unfinished.exists()
     orphan = _edit(found, layout, _keyed([1], 0).schema)
     orphan.insert(_keyed([700], 0))
-    assert remove_unneeded(found, orphans_older_than=-1)[1].objects == 1
+    assert found.remove_unneeded(orphans_older_than=-1)[1].objects == 1
 
 
 def test_all_of_dead_runs_and_nothing_else(tmp_path: Path) -> None:
@@ -442,7 +443,7 @@ def test_all_of_dead_runs_and_nothing_else(tmp_path: Path) -> None:
     before = {path for path in tmp_path.rglob("*") if path.is_file()}
     dead = _edit(found, layout, _keyed([1], 0).schema)
     dead.insert(_keyed([5000], 0))
-    assert remove_dead_runs(found) == 1
+    assert remove_dead_runs(found.store) == 1
     assert {path for path in tmp_path.rglob("*") if path.is_file()} == before
     assert len(list(read_rows(found.store, older))) > 0  # files that were released are not a dead run's
 
@@ -456,7 +457,7 @@ def test_the_log_is_cut_behind_its_retention(tmp_path: Path, clock: Clock) -> No
         found = apply(found, layout, _keyed([step], 77), _keyed([step], 0))
     expected = content(found)
     old_half = found
-    found, removed = remove_unneeded(found)
+    found, removed = found.remove_unneeded()
     assert removed.objects
     names = sorted(path.name for path in (tmp_path / FOLDER).glob("*.json"))
     assert names[0] == commit_name(39).removeprefix(FOLDER)
@@ -468,7 +469,7 @@ def test_the_log_is_cut_behind_its_retention(tmp_path: Path, clock: Clock) -> No
     with pytest.raises(MissingHistory):
         DeltaSnapshot.read(found.store, 30)
     assert content(kept.refreshed()) == expected  # who kept a snapshot whose commits are gone
-    early = TableVersion(kept.store, DeltaSnapshot(5, kept.snapshot.found, "gone"))
+    early = DeltaVersion(kept.store, DeltaSnapshot(5, kept.snapshot.found, "gone"))
     assert content(early.refreshed()) == expected
     assert content(old_half) == expected
 
@@ -482,7 +483,7 @@ def test_nothing_of_the_log_goes_if_its_checkpoint_is_damaged(tmp_path: Path, cl
     path.write_bytes(data)
     names = sorted((tmp_path / FOLDER).iterdir())
     with pytest.raises(CorruptFile):
-        remove_unneeded(found)
+        found.remove_unneeded()
     assert sorted((tmp_path / FOLDER).iterdir()) == names
 
 
@@ -493,7 +494,7 @@ def test_checkpoints_that_stand_close_go(tmp_path: Path, clock: Clock) -> None:
         found = apply(found, layout, _keyed([step], 0))
     assert len(list((tmp_path / FOLDER).glob("*.checkpoint.parquet"))) == 6
     clock.pass_by(7200)
-    remove_unneeded(found)
+    found.remove_unneeded()
     left = sorted(path.name[:20] for path in (tmp_path / FOLDER).glob("*.checkpoint.parquet"))
     assert [int(each) for each in left] == [19, 99, 119]
     for version in range(found.version + 1):
@@ -507,7 +508,7 @@ def test_a_checkpoint_that_could_not_be_made_is_made(tmp_path: Path) -> None:
         found = apply(found, layout, _keyed([step], 0))
     for path in (tmp_path / FOLDER).glob("*checkpoint*"):
         path.unlink()
-    remove_unneeded(found)
+    found.remove_unneeded()
     assert (tmp_path / checkpoint_name(49)).exists()
 
 
@@ -522,6 +523,6 @@ def test_a_table_of_somebody_elses(tmp_path: Path, clock: Clock) -> None:
     assert gathered.files == 12
     assert content(after) == expected
     clock.pass_by(3 * WEEK)
-    remove_unneeded(after)
+    after.remove_unneeded()
     assert files <= set(tmp_path.glob("*.parquet"))
     assert content(begun(tmp_path).refreshed()) == expected

@@ -16,7 +16,7 @@ from tailrace.errors import MissingHistory
 from tailrace.feed import FeedSpan
 from tailrace.lake import position as positions
 from tailrace.lake.changelog import append_changes
-from tailrace.lake.delta.table import TableVersion, find
+from tailrace.lake.delta.table import DeltaVersion, find
 from tailrace.lake.mirror import mirror
 from tailrace.lake.position import TableIdentity, TablePosition, position_of
 from tailrace.lake.reading import read_table
@@ -58,7 +58,7 @@ def test_what_stood_there_is_kept(tmp_path, crcs, since, last):
     fingerprint = LogFingerprint(upto, Lsn(last), crcs[0], Lsn(since), crcs[1])
     relation = Relation(16384, "public", "t", "r", "p", "d", 0, ())
     identity = TableIdentity(replace(SPAN, stop=upto), relation, fingerprint=fingerprint)
-    TableVersion(LocalStore(tmp_path)).make("t", "public.t", pa.schema([("id", pa.int32())]), identity.note)
+    DeltaVersion(LocalStore(tmp_path)).make("t", "public.t", pa.schema([("id", pa.int32())]), identity.note)
     assert position_of(find(tmp_path), SPAN).fingerprint == fingerprint
     DeltaTable(tmp_path).create_checkpoint()
     (tmp_path / "_delta_log" / f"{0:020}.json").unlink()

@@ -12,13 +12,15 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 from support.servers import Server
-from tailrace.delta_log.actions import AddFile
 from tailrace.lake.changelog import append_changes
-from tailrace.lake.delta.data_files import DataFiles
-from tailrace.lake.delta.statistics import table_settings, without_statistics
-from tailrace.lake.delta.table import CommitNote, find
+from tailrace.lake.delta.statistics import table_settings
+from tailrace.lake.delta.table import find
+from tailrace.lake.files.data_files import DataFiles
+from tailrace.lake.files.file_changes import FileChanges
+from tailrace.lake.files.statistics import without_statistics
 from tailrace.lake.mirror import mirror
 from tailrace.lake.reading import read_table
+from tailrace.lake.table import CommitNote
 from tailrace.pipeline import open_pipeline
 from tailrace.storage.local_store import LocalStore
 
@@ -81,7 +83,7 @@ def test_who_writes_and_who_compacts_leaves_them_out(tmp_path, name):
 def _append(folder, rows):
     """As we do."""
     file = DataFiles(LocalStore(folder), rows.schema, "run", without_statistics(rows.schema)).write(rows)
-    find(folder).commit("t", [AddFile(file)], CommitNote())
+    find(folder).commit("t", FileChanges(added=(file,)), CommitNote())
 
 
 def test_fifteen_digits_are_right(tmp_path):

@@ -9,12 +9,13 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from tailrace.delta_log.actions import Action, AddFile
 from tailrace.errors import Overtaken
-from tailrace.lake.delta.data_files import DataFiles
-from tailrace.lake.delta.table import CommitNote, OpenTable, TableVersion, find
-from tailrace.lake.delta.table_edit import TableEdit
+from tailrace.lake.delta.table import DeltaVersion, OpenDeltaTable, find
+from tailrace.lake.files.data_files import DataFiles
+from tailrace.lake.files.file_changes import FileChanges
+from tailrace.lake.files.table_edit import TableEdit
 from tailrace.lake.reading import read_table
+from tailrace.lake.table import CommitNote
 from tailrace.storage.local_store import LocalStore
 
 SCHEMA = pa.schema([("id", pa.int64()), ("n", pa.decimal128(38, 2))])
@@ -28,15 +29,15 @@ def _rows(ids: list[int]) -> pa.Table:
 
 def _made(folder: Path, *files: list[int]) -> None:
     data = DataFiles(LocalStore(folder), SCHEMA, RUN)
-    added = [AddFile(data.write(_rows(ids))) for ids in files]
-    TableVersion(LocalStore(folder)).make("t", "public.t", SCHEMA, CommitNote().with_vectors(), added)
+    added = FileChanges(added=tuple(data.write(_rows(ids)) for ids in files))
+    DeltaVersion(LocalStore(folder)).make("t", "public.t", SCHEMA, CommitNote().with_vectors(), added)
 
 
-def _without(folder: Path, ids: list[int]) -> tuple[OpenTable, list[Action]]:
+def _without(folder: Path, ids: list[int]) -> tuple[OpenDeltaTable, FileChanges]:
     table = find(folder)
     edit = TableEdit(DataFiles(LocalStore(folder), SCHEMA, RUN), table.files, ("id",), keeps_vectors=True)
     edit.delete(_rows(ids))
-    return table, edit.actions()[0]
+    return table, edit.changes()[0]
 
 
 def _ids(folder: Path) -> list[int]:
@@ -46,13 +47,13 @@ def _ids(folder: Path) -> list[int]:
 def test_a_compaction_that_won_is_seen(tmp_path: Path) -> None:
     """1. A commit that was planned before it removes what is not there any more: its rows would be there twice."""
     _made(tmp_path, [1, 2], [3, 4], [5, 6])
-    table, actions = _without(tmp_path, [1, 3])
+    table, changes = _without(tmp_path, [1, 3])
     assert DeltaTable(tmp_path).optimize.compact()["numFilesRemoved"] == 3
     with pytest.raises(Overtaken):
-        table.commit("t", actions, CommitNote())
+        table.commit("t", changes, CommitNote())
     assert _ids(tmp_path) == [1, 2, 3, 4, 5, 6]
-    table, actions = _without(tmp_path, [1, 3])
-    table.commit("t", actions, CommitNote())
+    table, changes = _without(tmp_path, [1, 3])
+    table.commit("t", changes, CommitNote())
     assert _ids(tmp_path) == [2, 4, 5, 6]
 
 
@@ -62,7 +63,7 @@ def test_a_decimal_of_many_digits_is_found(tmp_path: Path) -> None:
     table = find(tmp_path)
     edit = TableEdit(DataFiles(LocalStore(tmp_path), SCHEMA, RUN), table.files, ("n",), keeps_vectors=True)
     assert edit.delete(_rows([3])) == 1
-    table.commit("t", edit.actions()[0], CommitNote())
+    table.commit("t", edit.changes()[0], CommitNote())
     assert _ids(tmp_path) == [1, 2, 4]
 
 
@@ -70,11 +71,11 @@ def test_a_file_with_a_vector_is_removed(tmp_path: Path) -> None:
     """3. Its key in the log is the path and the vector: a removal that names the path alone does nothing."""
     _made(tmp_path, list(range(100)))
     for gone in ([1], [2, 3], [50]):
-        table, actions = _without(tmp_path, gone)
-        table.commit("t", actions, CommitNote())
+        table, changes = _without(tmp_path, gone)
+        table.commit("t", changes, CommitNote())
     assert _ids(tmp_path) == [each for each in range(100) if each not in (1, 2, 3, 50)]
-    table, actions = _without(tmp_path, list(range(100)))
-    table.commit("t", actions, CommitNote())
+    table, changes = _without(tmp_path, list(range(100)))
+    table.commit("t", changes, CommitNote())
     assert _ids(tmp_path) == []
     assert not find(tmp_path).files
 
@@ -82,8 +83,8 @@ def test_a_file_with_a_vector_is_removed(tmp_path: Path) -> None:
 def test_a_vacuum_of_all_leaves_vectors(tmp_path: Path) -> None:
     """4. delta-rs takes their files for what nobody knows, but where folders begin with an underscore."""
     _made(tmp_path, list(range(1000)))
-    table, actions = _without(tmp_path, list(range(0, 400, 2)))
-    table.commit("t", actions, CommitNote())
+    table, changes = _without(tmp_path, list(range(0, 400, 2)))
+    table.commit("t", changes, CommitNote())
     assert list(tmp_path.glob("_dv/*.bin"))
     DeltaTable(tmp_path).vacuum(0, dry_run=False, enforce_retention_duration=False, full=True)
     assert len(_ids(tmp_path)) == 800
@@ -98,7 +99,7 @@ def test_two_runs_insert_a_key_once(tmp_path: Path) -> None:
         edit = TableEdit(DataFiles(LocalStore(tmp_path), SCHEMA, RUN), table.files, ("id",), keeps_vectors=True)
         edit.delete(_rows([7]))
         edit.insert(_rows([7]))
-        both.append((table, edit.actions()[0]))
+        both.append((table, edit.changes()[0]))
     both[0][0].commit("t", both[0][1], CommitNote())
     with pytest.raises(Overtaken):
         both[1][0].commit("t", both[1][1], CommitNote())
@@ -114,5 +115,5 @@ def test_who_appends_meanwhile_is_not_lost(tmp_path: Path) -> None:
     edit.delete(_rows([1]))
     write_deltalake(tmp_path, _rows([3]), mode="append")
     with pytest.raises(Overtaken, match="version 1"):
-        table.commit("t", edit.actions()[0], CommitNote())
+        table.commit("t", edit.changes()[0], CommitNote())
     assert _ids(tmp_path) == [1, 2, 3]

@@ -20,11 +20,12 @@ import tailrace
 from support import lake_writers
 from support.lake_writers import FOREIGN, act, open_feeds, overwrite, write
 from support.servers import Server
-from tailrace.delta_log.actions import AddFile
 from tailrace.errors import Overtaken
-from tailrace.lake.delta.data_files import DataFiles
-from tailrace.lake.delta.table import CommitNote, find
+from tailrace.lake.delta.table import find
+from tailrace.lake.files.data_files import DataFiles
+from tailrace.lake.files.file_changes import FileChanges
 from tailrace.lake.reading import read_table
+from tailrace.lake.table import CommitNote
 from tailrace.model import Lsn
 from tailrace.storage.local_store import LocalStore
 
@@ -209,11 +210,11 @@ def test_a_folder_that_was_renamed_is_not_made_again(tmp_path):
     old.rename(new)
     data = DataFiles(LocalStore(old), rows.schema, "run")
     with pytest.raises(Overtaken, match="is not in its folder any more"):
-        table.commit("t", [AddFile(data.write(rows))], CommitNote())
+        table.commit("t", FileChanges(added=(data.write(rows),)), CommitNote())
     assert [path.name for path in tmp_path.iterdir()] == ["new"]
     write_deltalake(old, rows)  # another table has the name, and as many versions
     with pytest.raises(Overtaken, match="is not in its folder any more"):
-        table.commit("t", [AddFile(data.write(rows))], CommitNote())
+        table.commit("t", FileChanges(added=(data.write(rows),)), CommitNote())
     assert DeltaTable(new).version() == DeltaTable(old).version() == 0
 
 

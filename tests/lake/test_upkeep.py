@@ -22,8 +22,8 @@ from support.command import Run
 from support.servers import Server
 from tailrace.errors import UsageError
 from tailrace.lake.changelog import append_changes
-from tailrace.lake.delta.data_files import is_ours
 from tailrace.lake.delta.table import find
+from tailrace.lake.files.data_files import is_ours
 from tailrace.lake.lake import Lake
 from tailrace.lake.mirror import mirror
 from tailrace.lake.position import layout_of

@@ -15,7 +15,7 @@ from tailrace.client.wal_archive import written_upto
 from tailrace.delta_log.file_bounds import row_count
 from tailrace.errors import PeerError, UsageError
 from tailrace.lake.catalog import LakeCatalog, LakeTable, StoredCatalog
-from tailrace.lake.delta.snapshot import DeltaSnapshot
+from tailrace.lake.formats import format_named
 from tailrace.model import PG_EPOCH, Lsn
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.sources.source import Source
@@ -37,7 +37,8 @@ def status(url: str, options: dict[str, str | None], state: Path | None, slot: s
         raise UsageError(f'there is no lake at "{store.url}"', hint="tailrace mirror makes it.", sqlstate="42704")
     whole = _facts(catalog, state, slot)
     tables = [
-        _table(store, each) for each in sorted(catalog.tables.values(), key=lambda each: (each.schema, each.name, each.oid))
+        _table(store, catalog.format, each)
+        for each in sorted(catalog.tables.values(), key=lambda each: (each.schema, each.name, each.oid))
     ]
     if as_json:
         write_json({"url": store.url, **whole, "tables": tables})
@@ -89,8 +90,8 @@ def _facts(catalog: LakeCatalog, state: Path | None, slot: str) -> dict[str, Any
     return facts
 
 
-def _table(store: Store, table: LakeTable) -> dict[str, Any]:
-    files = list(DeltaSnapshot.read(store.below(table.folder)).files.values()) if table.version >= 0 else []
+def _table(store: Store, format: str, table: LakeTable) -> dict[str, Any]:
+    files = format_named(format).none(store.below(table.folder)).refreshed().open().files if table.version >= 0 else []
     counts = [row_count(file) for file in files]
     deleted = sum(file.deletion_vector.cardinality for file in files if file.deletion_vector is not None)
     rows = None if None in counts else sum(count for count in counts if count is not None) - deleted

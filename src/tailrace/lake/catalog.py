@@ -67,14 +67,23 @@ class LakeCatalog:
     tables: Mapping[int, LakeTable] = field(default_factory=dict)
     layout: str = "mirror"
     """What its tables hold (`lake/layouts/`)."""
+    format: str = "delta"
+    """Of its tables (`lake/formats.py`)."""
 
     @classmethod
-    def begun(cls, span: FeedSpan, layout: str = "mirror") -> LakeCatalog:
+    def begun(cls, span: FeedSpan, layout: str = "mirror", format: str = "delta") -> LakeCatalog:
         """Of a lake without tables, which has nothing of before the span."""
-        return cls(span.system, span.timeline, span.database, tuple(sorted(span.publications)), span.start, layout=layout)
+        publications = tuple(sorted(span.publications))
+        return cls(span.system, span.timeline, span.database, publications, span.start, layout=layout, format=format)
 
-    def check_layout(self, layout: str, where: str) -> None:
-        """Raise UsageError where the lake has another."""
+    def check_layout(self, layout: str, format: str, where: str) -> None:
+        """Raise UsageError where the lake has another layout, or its tables another format."""
+        if self.format != format:
+            raise UsageError(
+                f'lake "{where}" has tables of format {self.format}, not {format}',
+                hint="Give each format a lake of its own.",
+                sqlstate="55000",
+            )
         if self.layout != layout:
             raise UsageError(
                 f'lake "{where}" has layout {self.layout}, not {layout}',
@@ -149,7 +158,7 @@ def write_catalog(catalog: LakeCatalog) -> bytes:
     facts = {
         "written": uuid.uuid4().hex,  # no two are equal: a store knows an object by a checksum of its bytes
         "system": str(catalog.system), "timeline": catalog.timeline, "database": catalog.database, "publications": list(catalog.publications),
-        "layout": catalog.layout, "complete": str(catalog.complete), "committed": catalog.committed,
+        "layout": catalog.layout, "format": catalog.format, "complete": str(catalog.complete), "committed": catalog.committed,
         "stood": catalog.fingerprint.facts() if catalog.fingerprint else None,
         "tables": [
             [each.oid, each.folder, each.schema, each.name, each.version, str(each.changed), str(each.dropped) if each.dropped is not None else None]
@@ -175,5 +184,5 @@ def _catalog_from(facts: dict[str, Any], _: object) -> LakeCatalog:
     return LakeCatalog(
         int(facts["system"]), fact(facts["timeline"], int), fact(facts["database"], int), tuple(facts["publications"]),
         Lsn.parse(facts["complete"]), fact(facts["committed"], int), LogFingerprint.of(facts["stood"]), {each.oid: each for each in tables},
-        fact(facts.get("layout", "mirror"), str),
+        fact(facts.get("layout", "mirror"), str), fact(facts.get("format", "delta"), str),
     )  # fmt: skip

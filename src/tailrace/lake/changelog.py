@@ -14,7 +14,7 @@ from tailrace.dataclass import dataclass
 from tailrace.delta_log.actions import DataFile
 from tailrace.errors import TailraceError
 from tailrace.feed import Feed
-from tailrace.lake.delta.data_files import DataFiles
+from tailrace.lake.files.data_files import DataFiles
 from tailrace.lake.layouts.changes import append
 from tailrace.lake.run_lock import one_run
 from tailrace.lake.staging import FileWritten, Progress, Staged, counting, stage_changes, staging

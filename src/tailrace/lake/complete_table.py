@@ -1,4 +1,4 @@
-"""`_tailrace/complete`: a Delta table of one row, for readers of a lake, which says up to which LSN and commit time all of its tables are complete.
+"""`_tailrace/complete`: a table of one row, for readers of a lake, which says up to which LSN and commit time all of its tables are complete.
 
 In: the lake's catalog, once it was written. Out: a version of the table that says the same. The order is tables, catalog, this table: each may lag
 behind the one before it, and none leads. A run that is killed in between leaves a row that lags, and the next run brings it up when it begins. Of
@@ -17,13 +17,11 @@ from typing import Any
 import pyarrow as pa
 
 from tailrace.dataclass import dataclass
-from tailrace.delta_log.actions import Action, AddFile, RemoveFile
 from tailrace.errors import Overtaken, TailraceError
 from tailrace.lake.catalog import LakeCatalog
-from tailrace.lake.delta.commit import now
-from tailrace.lake.delta.data_files import DataFiles
-from tailrace.lake.delta.removal import remove_unneeded
-from tailrace.lake.delta.table import CommitNote, TableVersion
+from tailrace.lake.files.file_changes import FileChanges
+from tailrace.lake.formats import DELTA, format_named
+from tailrace.lake.table import CommitNote, TableVersion
 from tailrace.model import PG_EPOCH
 from tailrace.storage.store import Store
 
@@ -48,8 +46,9 @@ class CompleteTable:
     found: TableVersion
 
     @classmethod
-    def of(cls, lake: Store) -> CompleteTable:
-        return cls(TableVersion(lake.below(COMPLETE)))
+    def of(cls, lake: Store, format: str = DELTA) -> CompleteTable:
+        """In the format of the lake's tables."""
+        return cls(format_named(format).none(lake.below(COMPLETE)))
 
     def advance(self, catalog: LakeCatalog) -> None:
         """Say what the catalog says, if that is more. Raises Overtaken where others keep coming in between."""
@@ -71,23 +70,23 @@ class CompleteTable:
         """Now and then. Without it the table is as right as with it."""
         if (self.found.version + 2) % _CLEAN_EVERY == 0:
             try:
-                remove_unneeded(self.found)
+                self.found = self.found.remove_unneeded()[0]
             except (TailraceError, OSError) as error:
                 logger.warning("old versions of the table in %s stay: %s", self.found.store.url, error)
 
     def _says(self) -> int:
-        number = self.found.snapshot.transaction(_POSITION) if self.found.is_there else None
+        number = self.found.open().number(_POSITION) if self.found.is_there else None
         return -1 if number is None else number
 
     def _replaced(self, catalog: LakeCatalog) -> TableVersion:
-        data = DataFiles(self.found.store, _SCHEMA, uuid.uuid4().hex)
+        data = self.found.data_files(_SCHEMA, uuid.uuid4().hex)
         try:
-            added = AddFile(data.write(pa.Table.from_pylist([_row_of(catalog)], _SCHEMA)))
+            added = (data.write(pa.Table.from_pylist([_row_of(catalog)], _SCHEMA)),)
             note = CommitNote(numbers={_POSITION: int(catalog.complete)}, settings=_KEPT)
             if not self.found.is_there:
-                return self.found.make("complete", "complete", _SCHEMA, note, [added])
-            removed: list[Action] = [RemoveFile(file.path, now(), size=file.size) for file in self.found.open().files]
-            return self.found.commit("complete", [*removed, added], note)
+                return self.found.make("complete", "complete", _SCHEMA, note, FileChanges(added=added))
+            removed = tuple(self.found.open().files)
+            return self.found.commit("complete", FileChanges(removed, added), note)
         except Overtaken:
             data.abandon()
             raise

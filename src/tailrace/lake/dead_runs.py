@@ -13,7 +13,7 @@ from pathlib import Path
 from tailrace.errors import TailraceError
 from tailrace.lake.catalog import CATALOG
 from tailrace.lake.delta.removal import remove_dead_runs
-from tailrace.lake.delta.table import TABLE_ERRORS, TableVersion
+from tailrace.lake.table import TABLE_ERRORS
 from tailrace.storage.local_store import LocalStore
 
 logger = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ def remove_leftovers(directory: Path) -> int:
         if folder.name.startswith("_") or not folder.is_dir():
             continue
         try:
-            found = remove_dead_runs(TableVersion(LocalStore(folder)))
+            found = remove_dead_runs(LocalStore(folder))
         except (TailraceError, *TABLE_ERRORS) as error:
             logger.warning("what killed runs left in %s stays: %s", folder, error)
             continue

@@ -21,14 +21,14 @@ from tailrace.dataclass import dataclass
 from tailrace.errors import MissingHistory, UsageError
 from tailrace.feed import Feed, FeedSpan, FeedTable
 from tailrace.lake.catalog import LakeCatalog, LakeTable, StoredCatalog
-from tailrace.lake.delta.data_files import data_file_name
-from tailrace.lake.delta.removal import DAY
-from tailrace.lake.delta.table import TableVersion
-from tailrace.lake.delta.table_edit import EditedFiles
+from tailrace.lake.files.data_files import data_file_name
+from tailrace.lake.files.file_changes import EditedFiles
+from tailrace.lake.formats import DELTA, TableFormat, format_named
 from tailrace.lake.layouts.layout import LakeLayout
 from tailrace.lake.layouts.named import MIRROR, layout_named
 from tailrace.lake.position import check_history, position_of
 from tailrace.lake.staging import Progress, counting, stage_changes
+from tailrace.lake.table import DAY, TableVersion
 from tailrace.lake.table_change import BroughtUp
 from tailrace.lake.targets import TableErrors, TargetTable, check_fit, is_followed, kept_style
 from tailrace.lake.upkeep import TableMaintained, Upkeep
@@ -69,23 +69,25 @@ class Lake:
     deletion_vectors: bool = True
     stages_here: bool = True
     layout: LakeLayout = MIRROR
+    format: TableFormat = field(default_factory=lambda: format_named(DELTA))
     _stored: StoredCatalog = field(default_factory=StoredCatalog)
     _open: dict[int, TableVersion] = field(default_factory=dict)
 
     @classmethod
     def open(
         cls, store: Store, style: ArrowStyle = DEFAULT, *, deletion_vectors: bool = True, stages_here: bool = True,
-        layout: str | None = None,
+        layout: str | None = None, format: str | None = None,
     ) -> Self:  # fmt: skip
-        """Without a `layout` it is that of the lake, or *mirror*. Raises CorruptFile where the lake's catalog is damaged, and UsageError where it has
-        another layout."""
+        """Without a `layout` it is that of the lake, or *mirror*; without a `format` that of its tables, or *delta*. Raises CorruptFile where the
+        lake's catalog is damaged, and UsageError where it has another layout or format."""
         stored = StoredCatalog.read(store)
-        if layout is None:
-            layout = stored.catalog.layout if stored.catalog else MIRROR.name
-        chosen = layout_named(layout)
-        if stored.catalog is not None:
-            stored.catalog.check_layout(layout, store.url)
-        return cls(store, style, deletion_vectors, stages_here, chosen, stored)
+        catalog = stored.catalog
+        layout = layout or (catalog.layout if catalog else MIRROR.name)
+        format = format or (catalog.format if catalog else DELTA)
+        chosen, tables = layout_named(layout), format_named(format)
+        if catalog is not None:
+            catalog.check_layout(layout, format, store.url)
+        return cls(store, style, deletion_vectors, stages_here, chosen, tables, stored)
 
     @property
     def catalog(self) -> LakeCatalog | None:
@@ -108,9 +110,9 @@ class Lake:
         then stays where it is, and a later run goes on from there."""
         feed = feed.for_tables("a lake", rewrites=self.layout.reads_rewrites)
         span = feed.span
-        catalog = self._stored.catalog or LakeCatalog.begun(span, self.layout.name)
+        catalog = self._stored.catalog or LakeCatalog.begun(span, self.layout.name, self.format.name)
         catalog.check_is_of(span, self.store.url)
-        catalog.check_layout(self.layout.name, self.store.url)
+        catalog.check_layout(self.layout.name, self.format.name, self.store.url)
         if catalog.complete >= span.stop:
             return []
         if catalog.complete < span.start:
@@ -250,7 +252,7 @@ class Lake:
     def _opened(self, table: LakeTable) -> TableVersion:
         """As this process saw it last. Where somebody else has committed since, our next commit is refused, and `reread` forgets what was seen."""
         if table.oid not in self._open:
-            self._open[table.oid] = TableVersion(self.store.below(table.folder)).refreshed()
+            self._open[table.oid] = self.format.none(self.store.below(table.folder)).refreshed()
         return self._open[table.oid]
 
     # -- brought up ----------------------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from typing import Self
 from tailrace.dataclass import dataclass
 from tailrace.errors import TailraceError
 from tailrace.feed import Feed
-from tailrace.lake.delta.table_edit import EditedFiles
+from tailrace.lake.files.file_changes import EditedFiles
 from tailrace.lake.run_lock import one_run
 from tailrace.lake.staging import Progress, counting, stage_changes, staging
 from tailrace.lake.table_change import BroughtUp, bring_up, replaced_at

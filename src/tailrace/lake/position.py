@@ -25,9 +25,8 @@ from tailrace.changes import DEFAULT, row_schema
 from tailrace.dataclass import dataclass
 from tailrace.errors import MissingHistory, TailraceError, UsageError
 from tailrace.feed import Feed, FeedSpan
-from tailrace.lake.delta.gathering import FileLayout
-from tailrace.lake.delta.statistics import without_statistics
-from tailrace.lake.delta.table import METADATA, CommitNote, OpenTable
+from tailrace.lake.files.statistics import without_statistics
+from tailrace.lake.table import METADATA, CommitNote, FileLayout, OpenTable
 from tailrace.model import PAGE_SIZE, Lsn, Relation
 from tailrace.types.registry import ArrowStyle
 from tailrace.wal.log_fingerprint import Difference, Kind, LogFingerprint

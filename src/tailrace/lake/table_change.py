@@ -21,12 +21,12 @@ from tailrace.changes import change_schema, missing_value, row_schema, widened
 from tailrace.dataclass import dataclass
 from tailrace.feed import OrderKey
 from tailrace.lake.chunks import chunks_of
-from tailrace.lake.delta.data_files import DataFiles
-from tailrace.lake.delta.statistics import columns_beyond_statistics, unbounded_values, without_statistics
-from tailrace.lake.delta.table import OpenTable, TableVersion
-from tailrace.lake.delta.table_edit import EditedFiles, TableEdit
+from tailrace.lake.files.file_changes import EditedFiles
+from tailrace.lake.files.statistics import columns_beyond_statistics, unbounded_values, without_statistics
+from tailrace.lake.files.table_edit import TableEdit
 from tailrace.lake.position import TableIdentity, TablePosition, columns_of
 from tailrace.lake.staging import FileWritten, Staged
+from tailrace.lake.table import OpenTable, TableVersion
 from tailrace.lake.targets import TargetTable
 from tailrace.model import Relation
 from tailrace.storage.store import Store
@@ -108,12 +108,12 @@ class _TableChange:
     def of(cls, target: TargetTable, unbounded: frozenset[str], *, clears: bool, keeps_vectors: bool) -> Self:
         relation, style, position = target.relation, target.style, target.position
         schema, run = row_schema(relation, style), uuid.uuid4().hex
-        data = DataFiles(target.found.store, schema, run, without_statistics(schema, unbounded), target.found.bounds)
+        data = target.found.data_files(schema, run, without_statistics(schema, unbounded))
         by = key_of(relation) or tuple(schema.names)
         if position is None:
-            return cls(target, None, TableEdit(data, [], by, keeps_vectors=keeps_vectors))
+            return cls(target, None, TableEdit(data, [], by, keeps_vectors=keeps_vectors and target.found.keeps_vectors))
         table = target.found.open()
-        before = DataFiles(data.store, table.schema, run, known=target.found.bounds)
+        before = target.found.data_files(table.schema, run)
         is_same = position.columns == columns_of(relation, style)
         only_adds = is_same or only_adds_columns(position, relation, style)
         edit = TableEdit(data if only_adds else before, table.files, by, keeps_vectors=table.keeps_vectors)
@@ -143,13 +143,13 @@ class _TableChange:
 
     def commit(self, identity: TableIdentity) -> tuple[TableVersion, EditedFiles]:
         target = self.target
-        actions, written = self.edit.actions()
+        changes, written = self.edit.changes()
         schema = row_schema(target.relation, target.style)
         if self.table is None:
             note = identity.note.with_vectors() if self.edit.keeps_vectors else identity.note
-            version = target.found.make(target.name, str(target.relation), schema, note, actions)
+            version = target.found.make(target.name, str(target.relation), schema, note, changes)
         else:
-            version = self.table.commit(target.name, actions, identity.note, schema)
+            version = self.table.commit(target.name, changes, identity.note, schema)
         return version, written
 
 

@@ -18,10 +18,10 @@ from tailrace.catalog.names.qualified_names import read_table_name, write_table_
 from tailrace.dataclass import dataclass
 from tailrace.errors import InsufficientLogging, MissingHistory, Overtaken, PeerError, TailraceError, UsageError
 from tailrace.feed import Feed, FeedSpan, FeedTable, TableTruncation, WantedTable
-from tailrace.lake.delta.commit import AGAIN
-from tailrace.lake.delta.table import TABLE_ERRORS, TableVersion, find, is_begun, log_of, tables_in
+from tailrace.lake.delta.table import DeltaVersion, find, is_begun, log_of, tables_in
 from tailrace.lake.folders import Claim, folders_for, is_filled, move
 from tailrace.lake.position import STYLES, TablePosition, check_reaches, history_error, position_of
+from tailrace.lake.table import AGAIN, TABLE_ERRORS, TableVersion
 from tailrace.model import FIRST_NORMAL_OID, Lsn, Relation
 from tailrace.publications.subscription import only_columns
 from tailrace.storage.local_store import LocalStore
@@ -91,7 +91,7 @@ class TableErrors:
         except TailraceError as error:
             self.add(name, error, relation)
         except TABLE_ERRORS as error:
-            self.add(name, PeerError("could not read or write the Delta table", context=f"table {name}: {error}"))
+            self.add(name, PeerError("could not read or write the table", context=f"table {name}: {error}"))
 
     @contextmanager
     def of_target(self, target: TargetTable) -> Iterator[None]:
@@ -119,7 +119,7 @@ class TableErrors:
 class _LakeTable:
     """A table of ours that is in the lake."""
 
-    found: TableVersion
+    found: DeltaVersion
     position: TablePosition
     wrong: list[str]
     """Files whose statistics are."""
@@ -323,7 +323,7 @@ def _target(
             f'folder "{folder.name}" holds something else than the changes of this database since {span.start}',
             hint="Give another directory, or move the folder out of this one.", context=f"table {_name(each.relation)}",
         )  # fmt: skip
-    return make(style=style, found=TableVersion(LocalStore(folder)), position=None, span=span)
+    return make(style=style, found=DeltaVersion(LocalStore(folder)), position=None, span=span)
 
 
 def _check_not_just_made(folder: Path, span: FeedSpan, name: str) -> None:

@@ -19,11 +19,9 @@ from tailrace.checksummed_file import FileKind, fact
 from tailrace.dataclass import dataclass
 from tailrace.errors import CorruptFile, TailraceError, UnsupportedFile, UsageError
 from tailrace.lake.catalog import LakeCatalog, LakeTable
-from tailrace.lake.delta.gathering import Gathered
-from tailrace.lake.delta.maintenance import maintain
-from tailrace.lake.delta.removal import DAY, Removed
-from tailrace.lake.delta.table import TableVersion
+from tailrace.lake.maintenance import maintain
 from tailrace.lake.position import layout_of
+from tailrace.lake.table import DAY, Gathered, Removed, TableVersion
 from tailrace.storage.store import Store
 
 logger = logging.getLogger(__name__)

@@ -106,7 +106,7 @@ class ApplyWorker:
     _missed: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._readers = CompleteTable.of(self.lake.store)
+        self._readers = CompleteTable.of(self.lake.store, self.lake.format.name)
         self._is_new = self.lake.catalog is None or not self.lake.catalog.tables
 
     def stop(self) -> None:

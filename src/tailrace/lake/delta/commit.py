@@ -17,16 +17,13 @@ from tailrace.delta_log.log_files import commit_name
 from tailrace.delta_log.table_features import ENABLE_DELETION_VECTORS, protocol_for
 from tailrace.delta_log.table_schema import format_schema
 from tailrace.delta_log.table_state import Replay
-from tailrace.errors import Overtaken
 from tailrace.lake.delta.snapshot import DeltaSnapshot
+from tailrace.lake.table import overtaken
 from tailrace.storage.store import Store
 from tailrace.version import __version__
 
 MARK = "tailrace.commit"
 """Below this name a commit has the mark by which who made it knows it again."""
-
-
-AGAIN = "Run this again: it goes on from where the table is."
 
 
 def commit(
@@ -102,15 +99,6 @@ def _info(actions: Sequence[Action]) -> Mapping[str, Any]:
 
 def _mark(actions: Sequence[Action]) -> Any:
     return _info(actions).get(MARK)
-
-
-def overtaken(what: str, version: int, detail: str) -> Overtaken:
-    """The error of who wanted to go on from that version of a table."""
-    beginning = f"version {version}" if version >= 0 else "nothing"
-    return Overtaken(
-        f"table {what} has a version {version + 1} that this run did not write, which goes on from {beginning}",
-        detail=detail, hint=AGAIN,
-    )  # fmt: skip
 
 
 def who_committed(info: CommitInfo) -> str:

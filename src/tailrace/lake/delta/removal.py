@@ -14,18 +14,15 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tailrace.dataclass import dataclass
 from tailrace.delta_log.log_files import FOLDER, CheckpointFiles, LogFiles, checkpoint_name, commit_name, log_files
 from tailrace.delta_log.tombstones import kept_until
 from tailrace.lake.delta.checkpoint import log_retention, make_checkpoint, retention, tombstones
-from tailrace.lake.delta.data_files import is_ours, run_of
 from tailrace.lake.delta.snapshot import DeltaSnapshot
-from tailrace.lake.delta.table import TableVersion
+from tailrace.lake.files.data_files import is_ours, run_of
+from tailrace.lake.table import DAY, Removed
 from tailrace.storage.local_store import LocalStore
 from tailrace.storage.store import Store, StoredObject
 
-DAY = 86_400.0
-"""Seconds. What an uncommitted file of ours must be older than to be taken for a dead run's."""
 _HOUR = 3600.0
 _CHECKPOINTS_APART = 500
 """Versions between checkpoints that are older than an hour: each is as large as the table has files, and commits lead on from one."""
@@ -34,24 +31,15 @@ _SHARES = 10
 _FARTHEST_CHECKPOINT = 40
 
 
-@dataclass(frozen=True, slots=True)
-class Removed:
-    """Objects that were removed, and their bytes; `due` is when the next may be, in seconds of Unix's clock (infinite: nothing waits)."""
-
-    objects: int = 0
-    bytes: int = 0
-    due: float = math.inf
-
-
-def remove_unneeded(found: TableVersion, orphans_older_than: float = DAY) -> tuple[TableVersion, Removed]:
+def remove_unneeded(store: Store, found: DeltaSnapshot, orphans_older_than: float = DAY) -> tuple[DeltaSnapshot, Removed]:
     """The table's newest version, and what was removed."""
-    store, at = found.store, time.time()
+    at = time.time()
     there = list(store.list())
-    found = found.refreshed()
+    found = found.refreshed(store)
     log = log_files((each.name, each.tag) for each in there if each.name.startswith(FOLDER))
-    _keep_readable(store, found.snapshot, log)
-    unneeded, due = _unneeded_files(store, found.snapshot, there, at, orphans_older_than)
-    kept = log_retention(found.snapshot.metadata.configuration)
+    _keep_readable(store, found, log)
+    unneeded, due = _unneeded_files(store, found, there, at, orphans_older_than)
+    kept = log_retention(found.metadata.configuration)
     unneeded += _unneeded_log(store, log, {each.name: each for each in there}, at, kept)
     store.delete(each.name for each in unneeded)
     if isinstance(store, LocalStore):
@@ -61,14 +49,13 @@ def remove_unneeded(found: TableVersion, orphans_older_than: float = DAY) -> tup
     return found, Removed(len(unneeded), sum(each.size for each in unneeded), due)
 
 
-def remove_dead_runs(found: TableVersion) -> int:
+def remove_dead_runs(store: Store) -> int:
     """Files that no version which is there names, of runs that are dead as whoever calls this knows; how many."""
-    store = found.store
     there = [each for each in store.list() if is_ours(each.name)]
-    found = found.refreshed()
+    found = DeltaSnapshot.read(store)
     unneeded = there
     if found.is_there:
-        unneeded, _ = _unneeded_files(store, found.snapshot, there, time.time(), -math.inf)
+        unneeded, _ = _unneeded_files(store, found, there, time.time(), -math.inf)
     store.delete(each.name for each in unneeded)
     if isinstance(store, LocalStore):
         _remove_unfinished(store.folder, math.inf)

@@ -19,16 +19,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tailrace.delta_log.actions import DataFile
 from tailrace.delta_log.file_statistics import EXACT
-from tailrace.types.times.calendar import PYTHON_DATES, USECS_PER_DAY
+from tailrace.lake.files.statistics import is_wide, wide_decimals
 
-MOST_DIGITS = 15
-"""Any decimal of so many digits is told from its neighbours by a 64-bit float."""
-MOST_SCALE = 5
-"""0.00001 is written so; what is smaller, as 1e-6, which delta-rs itself does not read as a decimal again."""
 LOG_SETTINGS: Mapping[str, str] = {"delta.dataSkippingStatsColumns": "commit_lsn"}
 """Of a table of changes: what follows from order is all that is worth having."""
 _INDEXED = 32
@@ -36,48 +31,6 @@ _INDEXED = 32
 _SIDES = ("minValues", "maxValues", "nullCount")
 Column = tuple[str, ...]
 """A column by the names that lead to it."""
-
-
-def wide_decimals(schema: pa.Schema) -> frozenset[str]:
-    """Columns of more digits, or more of them behind the point, than statistics can hold."""
-    return frozenset(field.name for field in schema if _is_wide(field.type))
-
-
-def _is_wide(kind: pa.DataType) -> bool:
-    return pa.types.is_decimal(kind) and (kind.precision > MOST_DIGITS or kind.scale > MOST_SCALE)
-
-
-def unbounded_values(rows: pa.Table) -> dict[str, int]:
-    """How many dates or timestamps statistics cannot hold, by the columns that have any."""
-    counts = {}
-    for field in rows.schema:
-        if pa.types.is_date32(field.type):
-            (first, last), whole = PYTHON_DATES, pa.int32()
-        elif pa.types.is_timestamp(field.type):
-            first, last, whole = PYTHON_DATES[0] * USECS_PER_DAY, (PYTHON_DATES[1] + 1) * USECS_PER_DAY - 1, pa.int64()
-        else:
-            continue
-        numbers = rows[field.name].cast(whole)
-        beyond = pc.or_(pc.less(numbers, pa.scalar(first, whole)), pc.greater(numbers, pa.scalar(last, whole)))
-        count = pc.sum(beyond).as_py()
-        if count:
-            counts[field.name] = count
-    return counts
-
-
-def columns_beyond_statistics(rows: pa.Table) -> frozenset[str]:
-    """Columns whose statistics would be wrong, with these rows among theirs."""
-    floats = (field.name for field in rows.schema if pa.types.is_floating(field.type))
-    return frozenset(unbounded_values(rows)) | {
-        name for name in floats if not pc.all(pc.is_finite(rows[name]), min_count=0).as_py()
-    }
-
-
-def without_statistics(schema: pa.Schema, unbounded: frozenset[str] | None = frozenset()) -> frozenset[str]:
-    """Columns that get none, those that are `unbounded` among them. None: of a table of changes only the order of commits has any."""
-    if unbounded is None:
-        return frozenset(schema.names) - {"commit_lsn"}
-    return wide_decimals(schema) | unbounded
 
 
 def table_settings(schema: pa.Schema, unbounded: frozenset[str] | None = frozenset()) -> dict[str, str]:
@@ -125,5 +78,5 @@ def _wide_columns(fields: Iterable[pa.Field], above: Column = ()) -> Iterator[Co
     for field in fields:
         if pa.types.is_struct(field.type):
             yield from _wide_columns(field.type, (*above, field.name))
-        elif _is_wide(field.type):
+        elif is_wide(field.type):
             yield *above, field.name

@@ -1,11 +1,7 @@
-"""Delta tables as `mirror` and `append_changes` use them: found at a version, and gone on from by one commit.
+"""Delta tables as a lake uses them (`lake/table.py`): found at a version, and gone on from by one commit.
 
-In: the folder of a table. Out: `TableVersion`, the version that a run has found, and `OpenTable`, what is in it. A commit (`TableVersion.commit`)
-is the version behind the one that was found, of the table that was found: where somebody else was quicker, or the folder is another by now, it is
-refused with `Overtaken`, which names who made that one, and nothing of it is in the table (decision 13).
-
-A table is the one found if its folder is, by device and inode: folders change names. The log itself is read and written by `snapshot` and `commit`,
-files of rows by `data_files` and `table_edit`; which columns have statistics says `statistics`.
+A table is the one found if its folder is, by device and inode: folders change names. The log itself is read and written by `snapshot` and `commit`;
+which columns have statistics says `statistics`.
 """
 
 from __future__ import annotations
@@ -13,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import field, replace
 from itertools import count
@@ -23,24 +19,25 @@ from typing import Any
 import pyarrow as pa
 
 from tailrace.dataclass import dataclass
-from tailrace.delta_log.actions import Action, AddFile, AppTransaction, CommitInfo, DataFile
+from tailrace.delta_log.actions import Action, AddFile, AppTransaction, CommitInfo, DataFile, RemoveFile
 from tailrace.delta_log.table_features import DELETION_VECTORS, ENABLE_DELETION_VECTORS, TIMESTAMP_NTZ, with_features
 from tailrace.delta_log.table_schema import format_schema, has_timestamps_without_zone
 from tailrace.errors import CorruptFile, MissingHistory, Overtaken, TailraceError
 from tailrace.lake.delta.checkpoint import make_checkpoint
-from tailrace.lake.delta.commit import AGAIN, commit, first_actions, new_metadata, now, overtaken, when_committed, who_committed
-from tailrace.lake.delta.known_bounds import KnownBounds
+from tailrace.lake.delta.commit import commit, first_actions, new_metadata, now, when_committed, who_committed
+from tailrace.lake.delta.removal import remove_unneeded
 from tailrace.lake.delta.snapshot import DeltaSnapshot, commit_info, commits_before
-from tailrace.lake.delta.statistics import corrected, files_that_are_wrong, table_settings, wide_decimals
+from tailrace.lake.delta.statistics import corrected, files_that_are_wrong, table_settings
+from tailrace.lake.files.data_files import DataFiles
+from tailrace.lake.files.file_changes import NO_CHANGES, FileChanges
+from tailrace.lake.files.known_bounds import KnownBounds
+from tailrace.lake.files.statistics import wide_decimals
+from tailrace.lake.table import AGAIN, DAY, METADATA, CommitNote, Removed, overtaken
 from tailrace.storage.local_store import LocalStore
 from tailrace.storage.store import Store
 
 logger = logging.getLogger(__name__)
 
-TABLE_ERRORS = (pa.ArrowException, OSError, ValueError)
-"""What reading and writing one may raise, beside errors of ours."""
-METADATA = "tailrace"
-"""Where a commit of ours says what it did, for people (`lake/position.py`)."""
 _LOG = "_delta_log"
 _CHECKPOINT_EVERY = 20
 """Versions, of which each is a file to read for who opens the table."""
@@ -49,22 +46,7 @@ _Id = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class CommitNote:
-    """What a commit says beside its rows: what people read of it, numbers that the table keeps by their names, and entries of the table's
-    configuration. Columns that are `unbounded` get no statistics; None: the table is one of changes."""
-
-    said: Mapping[str, str] = field(default_factory=dict)
-    numbers: Mapping[str, int] = field(default_factory=dict)
-    unbounded: frozenset[str] | None = frozenset()
-    settings: Mapping[str, str] = field(default_factory=dict)
-
-    def with_vectors(self) -> CommitNote:
-        """For a table whose readers are to know deletion vectors."""
-        return replace(self, settings={**self.settings, ENABLE_DELETION_VECTORS: "true"})
-
-
-@dataclass(frozen=True, slots=True)
-class TableVersion:
+class DeltaVersion:
     """What a run goes on from: `snapshot` is the table in `store`, or that there is none there. Of one in a directory that others may rename,
     `log` is which folders it and its log lie in."""
 
@@ -72,40 +54,44 @@ class TableVersion:
     snapshot: DeltaSnapshot = DeltaSnapshot(-1)
     log: tuple[_Id, _Id] | None = None
     bounds: KnownBounds = field(default_factory=KnownBounds, compare=False, repr=False)
-    """Goes along from version to version."""
 
     @property
     def version(self) -> int:
         return self.snapshot.version
 
     @property
+    def keeps_vectors(self) -> bool:
+        return True
+
+    @property
     def is_there(self) -> bool:
         return self.snapshot.is_there
 
-    def open(self) -> OpenTable:
-        return OpenTable(self)
+    def open(self) -> OpenDeltaTable:
+        return OpenDeltaTable(self)
 
     @property
     def path(self) -> Path:
-        """Of one in a directory."""
         assert isinstance(self.store, LocalStore)
         return self.store.folder
 
-    def moved(self, path: Path) -> TableVersion:
+    def moved(self, path: Path) -> DeltaVersion:
         """The same table where its folder has been renamed to."""
         return replace(self, store=LocalStore(path))
 
-    def make(
-        self, name: str, described: str, schema: pa.Schema, note: CommitNote, actions: Sequence[Action] = ()
-    ) -> TableVersion:
-        """Make the table that is not there, with these files in it."""
-        settings = {**table_settings(schema, note.unbounded), **note.settings}
-        beginning = first_actions(new_metadata(schema, described, settings), schema)
-        return self.commit(name, [*beginning, *actions], note, "CREATE TABLE")
+    def data_files(self, schema: pa.Schema, run: str, without_statistics: Iterable[str] = ()) -> DataFiles:
+        return DataFiles(self.store, schema, run, without_statistics, self.bounds)
 
-    def commit(self, name: str, actions: Sequence[Action], note: CommitNote, operation: str = "WRITE") -> TableVersion:
-        """These actions, and what the note has, as the version behind this one, of the same table. Raises Overtaken if somebody else's is, or the
-        folder is another; then nothing was committed."""
+    def make(
+        self, name: str, described: str, schema: pa.Schema, note: CommitNote, changes: FileChanges = NO_CHANGES
+    ) -> DeltaVersion:
+        beginning = first_actions(new_metadata(schema, described, _settings(schema, note)), schema)
+        return self.commit_actions(name, [*beginning, *_actions_of(changes)], note, "CREATE TABLE")
+
+    def commit(self, name: str, changes: FileChanges, note: CommitNote) -> DeltaVersion:
+        return self.commit_actions(name, _actions_of(changes), note, "WRITE" if changes.data_change else "OPTIMIZE")
+
+    def commit_actions(self, name: str, actions: Sequence[Action], note: CommitNote, operation: str) -> DeltaVersion:
         self._check_same(name)
         numbers = [AppTransaction(app_id, number, now()) for app_id, number in note.numbers.items()]
         said = {"operation": operation, "operationParameters": {}, **note.said}
@@ -121,8 +107,6 @@ class TableVersion:
 
     @contextmanager
     def going_on(self, name: str) -> Iterator[None]:
-        """For who reads this version to go on from it. If files of it are gone because there is a newer one, as they may be after a vacuum, that is
-        what is said: who goes on from the newest version does not need them."""
         try:
             yield
         except CorruptFile as error:
@@ -130,9 +114,12 @@ class TableVersion:
                 raise
             raise overtaken(name, self.version, _said_of(commits)) from error
 
-    def refreshed(self) -> TableVersion:
-        """The newest version."""
+    def refreshed(self) -> DeltaVersion:
         return replace(self, snapshot=self.snapshot.refreshed(self.store))
+
+    def remove_unneeded(self, orphans_older_than: float = DAY) -> tuple[DeltaVersion, Removed]:
+        snapshot, removed = remove_unneeded(self.store, self.snapshot, orphans_older_than)
+        return replace(self, snapshot=snapshot), removed
 
     def _make_checkpoint(self, snapshot: DeltaSnapshot) -> None:
         """Now and then, so that nobody has to read all commits; without it the table is as right as with it."""
@@ -166,10 +153,10 @@ class TableVersion:
 
 
 @dataclass(frozen=True, slots=True)
-class OpenTable:
+class OpenDeltaTable:
     """What is in a table at the version that was `found`."""
 
-    found: TableVersion
+    found: DeltaVersion
 
     @property
     def schema(self) -> pa.Schema:
@@ -179,16 +166,18 @@ class OpenTable:
     def files(self) -> list[DataFile]:
         return list(self.found.snapshot.files.values())
 
+    @property
+    def is_partitioned(self) -> bool:
+        return bool(self.found.snapshot.metadata.partition_columns)
+
     def setting(self, name: str) -> str:
-        """A property of the table's configuration; empty if there is none."""
         return self.found.snapshot.metadata.configuration.get(name, "")
 
     def number(self, name: str) -> int | None:
-        """The last number that a commit has kept by this name."""
         return self.found.snapshot.transaction(name)
 
     def said(self) -> dict[str, Any] | None:
-        """What the last commit of ours says, if the log still has it."""
+        """As long as the log has it."""
         for _, info in commits_before(self.found.store, self.found.version):
             if METADATA in info.said:
                 said: dict[str, Any] = json.loads(info.said[METADATA])
@@ -199,21 +188,21 @@ class OpenTable:
         """Those whose statistics need not be right (`put_right`)."""
         return files_that_are_wrong(self.files, self.schema)
 
-    def put_right(self, name: str, paths: Sequence[str], unbounded: frozenset[str] = frozenset()) -> TableVersion:
+    def put_right(self, name: str, paths: Sequence[str], unbounded: frozenset[str] = frozenset()) -> DeltaVersion:
         """The table without the statistics in these files that cannot be right, and with settings that keep them out."""
         files = [file for file in self.files if file.path in set(paths)]
         actions: list[Action] = [AddFile(corrected(file, self.schema), data_change=False) for file in files]
         note = CommitNote(unbounded=unbounded if wide_decimals(self.schema) else None)
-        return self.found.commit(name, [*actions, *self._metadata(self.schema, note)], note, "COMPUTE STATS")
+        return self.found.commit_actions(name, [*actions, *self._metadata(self.schema, note)], note, "COMPUTE STATS")
 
-    def commit(self, name: str, actions: Sequence[Action], note: CommitNote, schema: pa.Schema | None = None) -> TableVersion:
-        """These actions as the next version, in these columns if they are others."""
-        return self.found.commit(name, [*self._metadata(schema or self.schema, note), *actions], note)
+    def commit(self, name: str, changes: FileChanges, note: CommitNote, schema: pa.Schema | None = None) -> DeltaVersion:
+        actions = [*self._metadata(schema or self.schema, note), *_actions_of(changes)]
+        return self.found.commit_actions(name, actions, note, "WRITE")
 
     def _metadata(self, schema: pa.Schema, note: CommitNote) -> list[Action]:
         """What is to change of the table's protocol and metadata."""
         before, protocol = self.found.snapshot.metadata, self.found.snapshot.protocol
-        configuration = {**before.configuration, **table_settings(schema, note.unbounded), **note.settings}
+        configuration = {**before.configuration, **_settings(schema, note)}
         text = before.schema_text if schema == self.schema else format_schema(schema)
         needs = {TIMESTAMP_NTZ} if has_timestamps_without_zone(schema) else set()
         if configuration.get(ENABLE_DELETION_VECTORS) == "true":
@@ -224,8 +213,18 @@ class OpenTable:
 
     @property
     def keeps_vectors(self) -> bool:
-        """Whether its readers know deletion vectors."""
         return self.setting(ENABLE_DELETION_VECTORS) == "true"
+
+
+def _settings(schema: pa.Schema, note: CommitNote) -> dict[str, str]:
+    """Entries of the configuration of a table with these columns."""
+    vectors = {ENABLE_DELETION_VECTORS: "true"} if note.vectors else {}
+    return {**table_settings(schema, note.unbounded), **vectors, **note.settings}
+
+
+def _actions_of(changes: FileChanges) -> list[Action]:
+    removed: list[Action] = [RemoveFile.of(file, now(), data_change=changes.data_change) for file in changes.removed]
+    return [*removed, *(AddFile(file, changes.data_change) for file in changes.added)]
 
 
 def is_table(folder: Path) -> bool:
@@ -243,12 +242,12 @@ def tables_in(directory: Path) -> list[Path]:
     return [log.parent for log in sorted(directory.glob(f"*/{_LOG}")) if is_table(log.parent)]
 
 
-def find(path: Path) -> OpenTable:
+def find(path: Path) -> OpenDeltaTable:
     """The newest version of the table in `path`. Raises MissingHistory if there is none."""
-    log, found = log_of(path), TableVersion(LocalStore(path)).refreshed()
+    log, found = log_of(path), DeltaVersion(LocalStore(path)).refreshed()
     if not found.is_there:
         raise MissingHistory(f'there is no Delta table in "{path}"')
-    return OpenTable(replace(found, log=log))
+    return OpenDeltaTable(replace(found, log=log))
 
 
 def log_of(path: Path) -> tuple[_Id, _Id] | None:

@@ -15,15 +15,16 @@ import pyarrow as pa
 
 from tailrace.changes import change_schema, widened
 from tailrace.dataclass import dataclass
-from tailrace.delta_log.actions import Action, AddFile, DataFile
+from tailrace.delta_log.actions import DataFile
 from tailrace.errors import UsageError
-from tailrace.lake.delta.data_files import DataFiles
-from tailrace.lake.delta.statistics import without_statistics
-from tailrace.lake.delta.table import OpenTable, TableVersion
-from tailrace.lake.delta.table_edit import EditedFiles, TableEdit
+from tailrace.lake.files.data_files import DataFiles
+from tailrace.lake.files.file_changes import NO_CHANGES, EditedFiles, FileChanges
+from tailrace.lake.files.statistics import without_statistics
+from tailrace.lake.files.table_edit import TableEdit
 from tailrace.lake.layouts.layout import is_renamed
 from tailrace.lake.position import TableIdentity
 from tailrace.lake.staging import FileWritten, Staged
+from tailrace.lake.table import OpenTable, TableVersion
 from tailrace.lake.table_change import BroughtUp
 from tailrace.lake.targets import TargetTable
 from tailrace.model import Column, Relation
@@ -71,19 +72,19 @@ class ChangesLayout:
 
 def append(target: TargetTable, files: Sequence[FileWritten], taken: Taken, what_helps: str) -> TableVersion:
     """Make the files part of their table, with the position, in one commit; they have the columns of the target's relation."""
-    schema, store = change_schema(target.relation, style=target.style), target.found.store
-    data = DataFiles(store, schema, uuid.uuid4().hex, without_statistics(schema, None))
+    schema, run = change_schema(target.relation, style=target.style), uuid.uuid4().hex
+    data = target.found.data_files(schema, run, without_statistics(schema, None))
     note = TableIdentity(
         target.span, target.relation, target.style, None, target.dropped, target.fingerprint_before(target.span.stop)
     ).note
     try:
-        added = [AddFile(taken(data, file, _statistics(file))) for file in files]
+        added = FileChanges(added=tuple(taken(data, file, _statistics(file)) for file in files))
         if target.position is None:
             return target.found.make(target.name, str(target.relation), schema, note, added)
         table = target.found.open()
         wanted = pa.schema([_joined(table.schema.field(field.name), field, target.name, what_helps) for field in schema])
         changes = _in_columns(target, table, wanted, data, what_helps)
-        return table.commit(target.name, [*changes, *added], note, wanted)
+        return table.commit(target.name, changes + added, note, wanted)
     except BaseException:
         data.abandon()
         raise
@@ -100,19 +101,19 @@ def _statistics(file: FileWritten) -> str:
     )
 
 
-def _in_columns(target: TargetTable, table: OpenTable, wanted: pa.Schema, data: DataFiles, what_helps: str) -> list[Action]:
+def _in_columns(target: TargetTable, table: OpenTable, wanted: pa.Schema, data: DataFiles, what_helps: str) -> FileChanges:
     """What gives the rows that are there the columns that are `wanted`. Where some are added nothing is to be done; where a type has grown, as an
     integer's may, all rows are written anew."""
     if wanted == table.schema or _adds_only(table.schema, wanted):
-        return []
-    edit = TableEdit(DataFiles(data.store, table.schema, data.run), table.files, ["commit_lsn"], keeps_vectors=False)
+        return NO_CHANGES
+    edit = TableEdit(target.found.data_files(table.schema, data.run), table.files, ["commit_lsn"], keeps_vectors=False)
     new = data.in_columns(wanted)
 
     def conform(rows: pa.Table) -> pa.Table:
         return pa.table([_in_type(rows[field.name], field.type, target.relation, what_helps) for field in wanted], schema=wanted)
 
     edit.conform(new, conform)
-    return edit.actions()[0]
+    return edit.changes()[0]
 
 
 def _joined(there: pa.Field, new: pa.Field, table: str, what_helps: str) -> pa.Field:

@@ -39,14 +39,15 @@ from tailrace.delta_log.actions import DataFile
 from tailrace.delta_log.file_bounds import null_count
 from tailrace.errors import UsageError
 from tailrace.lake.chunks import chunks_of
-from tailrace.lake.delta.data_files import FILE_BYTES, DataFiles
-from tailrace.lake.delta.statistics import columns_beyond_statistics, unbounded_values, without_statistics
-from tailrace.lake.delta.table import OpenTable, TableVersion
-from tailrace.lake.delta.table_edit import EditedFiles, TableEdit
+from tailrace.lake.files.data_files import FILE_BYTES, DataFiles
+from tailrace.lake.files.file_changes import EditedFiles
+from tailrace.lake.files.statistics import columns_beyond_statistics, unbounded_values, without_statistics
+from tailrace.lake.files.table_edit import TableEdit
 from tailrace.lake.layouts.history_columns import HistoryColumns, in_one_type, with_lost_columns
 from tailrace.lake.layouts.layout import is_renamed
 from tailrace.lake.position import TableIdentity, columns_of
 from tailrace.lake.staging import FileWritten, Staged
+from tailrace.lake.table import OpenTable, TableVersion
 from tailrace.lake.table_change import CHUNK_BYTES, BroughtUp
 from tailrace.lake.targets import TargetTable
 from tailrace.model import Column
@@ -129,13 +130,14 @@ class _HistoryChange:
         table = target.found.open() if target.position is not None else None
         columns = HistoryColumns.of(target, table.schema if table else None)
         unbounded = target.position.unbounded if target.position else frozenset()
-        bounds, run = target.found.bounds, uuid.uuid4().hex
-        data = DataFiles(target.found.store, columns.schema, run, without_statistics(columns.schema, unbounded), bounds)
+        found, run = target.found, uuid.uuid4().hex
+        data = found.data_files(columns.schema, run, without_statistics(columns.schema, unbounded))
         position, files, here = target.position, table.files if table else [], data
         stays = table is None or position is None or columns.are_there(position)
+        keeps_vectors = keeps_vectors and found.keeps_vectors
         if table is not None:
             keeps_vectors = table.keeps_vectors
-            here = data if stays else DataFiles(data.store, table.schema, run, known=bounds)
+            here = data if stays else found.data_files(table.schema, run)
         by = key_of(target.relation) or columns.live
 
         def edited(only_null: str | None, *, closed: bool) -> TableEdit:
@@ -212,15 +214,15 @@ class _HistoryChange:
             target.span, target.relation, target.style, self.unbounded, target.dropped,
             target.fingerprint_before(target.span.stop), self.columns.kept,
         )  # fmt: skip
-        (actions, one), (more, other) = self.current.actions(), self.closed.actions()
+        (changes, one), (more, other) = self.current.changes(), self.closed.changes()
         written = EditedFiles(
             one.files + other.files, one.rewritten + other.rewritten, one.vectors + other.vectors, self.data.bytes_written
         )
-        actions, note = [*actions, *more], identity.note
+        changes, note = changes + more, identity.note
         if self.table is not None:
-            return self.table.commit(target.name, actions, note, self.columns.schema), written
+            return self.table.commit(target.name, changes, note, self.columns.schema), written
         note = note.with_vectors() if self.current.keeps_vectors else note
-        return target.found.make(target.name, str(target.relation), self.columns.schema, note, actions), written
+        return target.found.make(target.name, str(target.relation), self.columns.schema, note, changes), written
 
 
 def _together(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:

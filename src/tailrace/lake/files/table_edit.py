@@ -1,9 +1,9 @@
 """What one commit does to the files of a table: some rows go, others come, and only files in which that happens are looked at or written.
 
 In: a table at the version that was found, keys or rows that are to go, and rows that are to come, in as many steps as memory asks for. Out: the
-actions of one commit. A row goes by its position, which the file's deletion vector takes up; a file of which many rows are gone is written anew,
-and so is every file in which one is if readers of the table know no deletion vectors. New rows lie in files of their own, in the order of the
-key, so that the least and the greatest key of a file say whether it has to be looked at.
+files that one commit takes out and brings. A row goes by its position, which the file's deletion vector takes up; a file of which many rows are
+gone is written anew, and so is every file in which one is if readers of the table know no deletion vectors. New rows lie in files of their own, in
+the order of the key, so that the least and the greatest key of a file say whether it has to be looked at.
 
 Nobody sees the files that are written here before they are committed; `abandon` takes them away again.
 """
@@ -22,11 +22,11 @@ import pyarrow.compute as pc
 
 from tailrace.apply.matching import KeyIndex, Numbers, first_of_each, is_in_order
 from tailrace.dataclass import dataclass
-from tailrace.delta_log.actions import Action, AddFile, DataFile, RemoveFile
+from tailrace.delta_log.actions import DataFile
 from tailrace.delta_log.deletion_vector import union
-from tailrace.lake.delta.commit import now
-from tailrace.lake.delta.data_files import FILE_BYTES, DataFiles
-from tailrace.lake.delta.known_bounds import KeysInFiles
+from tailrace.lake.files.data_files import FILE_BYTES, DataFiles
+from tailrace.lake.files.file_changes import EditedFiles, FileChanges
+from tailrace.lake.files.known_bounds import KeysInFiles
 
 _MOST_GONE = 0.25
 """Share of a file's rows that may be gone before the file is written anew."""
@@ -70,16 +70,6 @@ class _Matches:
     positions: Numbers
     numbers: Numbers
     rows: pa.Table
-
-
-@dataclass(frozen=True, slots=True)
-class EditedFiles:
-    """What an edit wrote, for people."""
-
-    files: int = 0
-    rewritten: int = 0
-    vectors: int = 0
-    bytes: int = 0
 
 
 class TableEdit:
@@ -208,8 +198,8 @@ class TableEdit:
 
     # -- what it comes to ----------------------------------------------------------------------------------------------------------------
 
-    def actions(self, *, data_change: bool = True) -> tuple[list[Action], EditedFiles]:
-        """What the commit is to say of files. Without `data_change`, no row came or went."""
+    def changes(self, *, data_change: bool = True) -> tuple[FileChanges, EditedFiles]:
+        """What the commit is to do to files. Without `data_change`, no row came or went."""
         removed = list(self._removed)
         added: list[DataFile] = []
         kept: list[tuple[_EditedFile, Numbers]] = []
@@ -235,9 +225,8 @@ class TableEdit:
                 kept.append((each, gone))
         vectors = self._data.write_vectors([gone for _, gone in kept])
         added += [each.file.without(vector) for (each, _), vector in zip(kept, vectors, strict=True)]
-        actions: list[Action] = [RemoveFile.of(file, now(), data_change=data_change) for file in removed]
-        actions += [AddFile(file, data_change) for file in added]
-        return actions, EditedFiles(len(added) - len(kept), rewritten, len(vectors), self._data.bytes_written)
+        changes = FileChanges(tuple(removed), tuple(added), data_change)
+        return changes, EditedFiles(len(added) - len(kept), rewritten, len(vectors), self._data.bytes_written)
 
     def abandon(self) -> None:
         """Nothing of this is committed: take away what was written."""

@@ -10,9 +10,8 @@ from __future__ import annotations
 import math
 
 from tailrace.dataclass import dataclass
-from tailrace.lake.delta.gathering import FileLayout, Gathered, gather
-from tailrace.lake.delta.removal import DAY, Removed, remove_unneeded
-from tailrace.lake.delta.table import TableVersion
+from tailrace.lake.files.gathering import gather
+from tailrace.lake.table import DAY, FileLayout, Gathered, Removed, TableVersion
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,5 +31,5 @@ def maintain(
     gathered = Gathered()
     if layout is not None:
         found, gathered = gather(found, name, layout, deadline)
-    found, removed = remove_unneeded(found, orphans_older_than)
+    found, removed = found.remove_unneeded(orphans_older_than)
     return Maintained(found, gathered, removed)

@@ -7,6 +7,7 @@ order. What a run writes carries the run's name, and `abandon` takes it away whe
 from __future__ import annotations
 
 import re
+import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -20,9 +21,8 @@ from tailrace.delta_log.actions import DataFile
 from tailrace.delta_log.deletion_vector import DeletionVector, inline_vector, write_vectors
 from tailrace.delta_log.file_bounds import FileBounds, row_count
 from tailrace.delta_log.file_statistics import EXACT, FileStatistics
-from tailrace.lake.delta.commit import now
-from tailrace.lake.delta.known_bounds import KnownBounds
-from tailrace.lake.delta.rows import deleted_rows, file_rows
+from tailrace.lake.files.known_bounds import KnownBounds
+from tailrace.lake.files.rows import deleted_rows, file_rows
 from tailrace.storage.store import Store
 
 MOST_ROWS = 1 << 20
@@ -107,7 +107,7 @@ class DataFiles:
         self.store.put(name, data)
         self.bytes_written += len(data)
         columns = [each for each in self.schema.names if each not in self._without]
-        return DataFile(name, len(data), now(), FileStatistics.of(rows, columns).as_json(), tags=EXACT)
+        return DataFile(name, len(data), _now(), FileStatistics.of(rows, columns).as_json(), tags=EXACT)
 
     def take(self, path: Path, statistics: str) -> DataFile:
         """A local Parquet file becomes one of the table's."""
@@ -115,13 +115,13 @@ class DataFiles:
         self._written.add(name)
         self.store.put_file(name, path)
         self.bytes_written += size
-        return DataFile(name, size, now(), statistics)
+        return DataFile(name, size, _now(), statistics)
 
     def adopt(self, name: str, size: int, statistics: str) -> DataFile:
         """A file that this run has written to the store itself, by a `data_file_name`, becomes one of the table's."""
         self._written.add(name)
         self.bytes_written += size
-        return DataFile(name, size, now(), statistics)
+        return DataFile(name, size, _now(), statistics)
 
     def write_vectors(self, positions: Sequence[Numbers]) -> list[DeletionVector]:
         """A deletion vector for each of these; those that are long go into one file together."""
@@ -169,3 +169,8 @@ class DataFiles:
     def bounds(self, files: Sequence[DataFile], columns: Sequence[str]) -> dict[str, FileBounds]:
         """Of each of these columns, what is known of its least and its greatest value in each file."""
         return self._known.of(files, self.schema, columns)
+
+
+def _now() -> int:
+    """In milliseconds of Unix's clock."""
+    return int(time.time() * 1000)

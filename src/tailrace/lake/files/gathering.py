@@ -21,9 +21,9 @@ import pyarrow.compute as pc
 from tailrace.dataclass import dataclass
 from tailrace.delta_log.actions import DataFile
 from tailrace.delta_log.file_bounds import rows_left
-from tailrace.lake.delta.data_files import FILE_BYTES, MOST_ROWS, DataFiles, is_full
-from tailrace.lake.delta.table import CommitNote, OpenTable, TableVersion
-from tailrace.lake.delta.table_edit import TableEdit
+from tailrace.lake.files.data_files import FILE_BYTES, MOST_ROWS, DataFiles, is_full
+from tailrace.lake.files.table_edit import TableEdit
+from tailrace.lake.table import CommitNote, FileLayout, Gathered, OpenTable, TableVersion
 
 _SMALL = 16 << 20
 """Bytes; files that are larger stay as they are."""
@@ -45,26 +45,6 @@ _SAMPLES = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class FileLayout:
-    """`by` are the columns in whose order rows lie in files, none where rows are told apart only by all they have; `without_statistics` are columns
-    that get none."""
-
-    by: tuple[str, ...] = ()
-    without_statistics: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class Gathered:
-    """How many files became how many."""
-
-    files: int = 0
-    into: int = 0
-
-    def __add__(self, other: Gathered) -> Gathered:
-        return Gathered(self.files + other.files, self.into + other.into)
-
-
-@dataclass(frozen=True, slots=True)
 class _Group:
     """Files that are gathered together, and between which values of the first column they are cut."""
 
@@ -78,9 +58,9 @@ def gather(found: TableVersion, name: str, layout: FileLayout, deadline: float =
     done = Gathered()
     while time.monotonic() < deadline:
         table = found.open()
-        if found.snapshot.metadata.partition_columns:
+        if table.is_partitioned:
             break
-        data = DataFiles(found.store, table.schema, uuid.uuid4().hex, layout.without_statistics, found.bounds)
+        data = found.data_files(table.schema, uuid.uuid4().hex, layout.without_statistics)
         group = _too_many(table, layout, data) or _too_deep(table, layout, data)
         if group is None:
             break
@@ -94,8 +74,8 @@ def _gather(found: TableVersion, name: str, layout: FileLayout, data: DataFiles,
     edit = TableEdit(data, table.files, layout.by or table.schema.names, keeps_vectors=table.keeps_vectors)
     try:
         edit.gather([file.path for file in group.files], group.cuts)
-        actions, written = edit.actions(data_change=False)
-        after = found.commit(name, actions, CommitNote(), "OPTIMIZE")
+        changes, written = edit.changes(data_change=False)
+        after = found.commit(name, changes, CommitNote())
     except BaseException:
         edit.abandon()
         raise

@@ -1,0 +1,33 @@
+"""The formats of a lake's tables by their names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+
+from tailrace.dataclass import dataclass
+from tailrace.errors import UsageError
+from tailrace.lake.table import TableVersion
+from tailrace.storage.store import Store
+
+DELTA, ICEBERG = "delta", "iceberg"
+
+
+@dataclass(frozen=True, slots=True)
+class TableFormat:
+    """`none` gives the version that a table in a store has before it is made or found."""
+
+    name: str
+    none: Callable[[Store], TableVersion]
+
+
+_CLASSES = {DELTA: ("tailrace.lake.delta.table", "DeltaVersion"), ICEBERG: ("tailrace.lake.iceberg.table", "IcebergVersion")}
+FORMATS = tuple(_CLASSES)
+
+
+def format_named(name: str) -> TableFormat:
+    """Raises UsageError if there is none of that name, and MissingPackage where what it needs is not installed."""
+    if name not in _CLASSES:
+        raise UsageError(f'unrecognized format of tables "{name}"', hint=f"There are {', '.join(_CLASSES)}.", sqlstate="22023")
+    module, version = _CLASSES[name]
+    return TableFormat(name, getattr(import_module(module), version))
