@@ -68,6 +68,8 @@ class AskedLake:
     publications: list[str]
     layout: str
     """Empty: what the lake has, a mirror if it is new."""
+    format: str
+    """Empty: what the lake has, Delta if it is new."""
 
     def open(self, *, stages_here: bool) -> Lake:
         """Raises UsageError, PeerError where it cannot be read."""
@@ -75,7 +77,7 @@ class AskedLake:
         style = ArrowStyle(self.numeric, self.arrays, self.times)
         return Lake.open(
             open_store(self.url, options), style, deletion_vectors=self.deletion_vectors, stages_here=stages_here,
-            layout=self.layout or None,
+            layout=self.layout or None, format=self.format or None,
         )  # fmt: skip
 
 

@@ -33,7 +33,8 @@ _POSITION = "tailrace/complete"
 _SCHEMA = pa.schema(
     [("lsn", pa.string()), ("position", pa.int64()), ("commit_time", pa.timestamp("us", "UTC")), ("tables", pa.int32())]
 )
-_KEPT = {"delta.deletedFileRetentionDuration": "interval 1 hours", "delta.logRetentionDuration": "interval 1 hours"}
+_KEPT_FOR = 3600.0
+"""Seconds."""
 _CLEAN_EVERY = 20
 """Versions, the one before a checkpoint is made of the table, which forgets files that went an hour ago."""
 _TRIES = 20
@@ -82,7 +83,7 @@ class CompleteTable:
         data = self.found.data_files(_SCHEMA, uuid.uuid4().hex)
         try:
             added = (data.write(pa.Table.from_pylist([_row_of(catalog)], _SCHEMA)),)
-            note = CommitNote(numbers={_POSITION: int(catalog.complete)}, settings=_KEPT)
+            note = CommitNote(numbers={_POSITION: int(catalog.complete)}, kept_for=_KEPT_FOR)
             if not self.found.is_there:
                 return self.found.make("complete", "complete", _SCHEMA, note, FileChanges(added=added))
             removed = tuple(self.found.open().files)

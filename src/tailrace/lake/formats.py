@@ -15,19 +15,30 @@ DELTA, ICEBERG = "delta", "iceberg"
 
 @dataclass(frozen=True, slots=True)
 class TableFormat:
-    """`none` gives the version that a table in a store has before it is made or found."""
+    """`none` gives the version that a table in a store has before it is made or found; `smallint` is the type of Arrow that holds one."""
 
     name: str
     none: Callable[[Store], TableVersion]
+    smallint: str
 
 
-_CLASSES = {DELTA: ("tailrace.lake.delta.table", "DeltaVersion"), ICEBERG: ("tailrace.lake.iceberg.table", "IcebergVersion")}
+_CLASSES = {
+    DELTA: ("tailrace.lake.delta.table", "DeltaVersion", "int16"),
+    ICEBERG: ("tailrace.lake.iceberg.table", "IcebergVersion", "int32"),
+}
 FORMATS = tuple(_CLASSES)
 
 
 def format_named(name: str) -> TableFormat:
-    """Raises UsageError if there is none of that name, and MissingPackage where what it needs is not installed."""
+    """Raises UsageError if there is none of that name, and where what it needs is not installed."""
     if name not in _CLASSES:
         raise UsageError(f'unrecognized format of tables "{name}"', hint=f"There are {', '.join(_CLASSES)}.", sqlstate="22023")
-    module, version = _CLASSES[name]
-    return TableFormat(name, getattr(import_module(module), version))
+    module, version, smallint = _CLASSES[name]
+    try:
+        return TableFormat(name, getattr(import_module(module), version), smallint)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0] != "pyiceberg":
+            raise
+        raise UsageError(
+            "tables of format iceberg need the package pyiceberg", hint='pip install "tailrace[iceberg]"', sqlstate="0A000"
+        ) from error

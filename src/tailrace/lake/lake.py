@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field, replace
 from functools import partial
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Self
 
 from tailrace.catalog.names.qualified_names import write_table_name
+from tailrace.changes import change_schema
 from tailrace.dataclass import dataclass
 from tailrace.errors import MissingHistory, UsageError
 from tailrace.feed import Feed, FeedSpan, FeedTable
@@ -27,7 +28,7 @@ from tailrace.lake.formats import DELTA, TableFormat, format_named
 from tailrace.lake.layouts.layout import LakeLayout
 from tailrace.lake.layouts.named import MIRROR, layout_named
 from tailrace.lake.position import check_history, position_of
-from tailrace.lake.staging import Progress, counting, stage_changes
+from tailrace.lake.staging import OwnFiles, Progress, counting, stage_changes
 from tailrace.lake.table import DAY, TableVersion
 from tailrace.lake.table_change import BroughtUp
 from tailrace.lake.targets import TableErrors, TargetTable, check_fit, is_followed, kept_style
@@ -85,6 +86,7 @@ class Lake:
         layout = layout or (catalog.layout if catalog else MIRROR.name)
         format = format or (catalog.format if catalog else DELTA)
         chosen, tables = layout_named(layout), format_named(format)
+        style = replace(style, smallint=tables.smallint)
         if catalog is not None:
             catalog.check_layout(layout, format, store.url)
         return cls(store, style, deletion_vectors, stages_here, chosen, tables, stored)
@@ -266,7 +268,7 @@ class Lake:
         read = frozenset(wanted).union(*(target.rewrites for target in targets if self.layout.reads_rewrites))
         step = counting(progress, feed.stretches + len(targets))
         with self._staging() as files:
-            staged = stage_changes(feed, read, wanted, files, step, self._new_name)
+            staged = stage_changes(feed, read, wanted, files, step, self._own_files(targets))
             waiting = dict(staged)
             try:
                 for target in targets:
@@ -280,13 +282,16 @@ class Lake:
                 if self.layout.in_place:
                     files.delete([file.path for each in waiting.values() for file in each.files])
 
-    @property
-    def _new_name(self) -> Callable[[int], str] | None:
-        """How workers name a file of a table: where files become the table's, as these are named, and in its folder."""
+    def _own_files(self, targets: Sequence[TargetTable]) -> OwnFiles | None:
+        """How workers write files that become the tables' own, where they do: named as these are, in the tables' folders, and with their columns."""
         if not self.layout.in_place or self.catalog is None:
             return None
-        folders = {oid: table.folder for oid, table in self.catalog.tables.items()}
-        return partial(_named_in_table, folders, uuid.uuid4().hex)
+        run, folders, schemas = uuid.uuid4().hex, {}, {}
+        for target in targets:
+            oid = target.relation.oid
+            data = target.found.data_files(change_schema(target.relation, style=target.style), run)
+            folders[oid], schemas[oid] = f"{self.catalog.tables[oid].folder}/{data.folder}", data.schema
+        return OwnFiles(partial(_named_in_table, folders, run), schemas)
 
     @contextmanager
     def _staging(self) -> Iterator[Store]:
@@ -305,4 +310,4 @@ class Lake:
 
 
 def _named_in_table(folders: Mapping[int, str], run: str, oid: int) -> str:
-    return f"{folders[oid]}/{data_file_name(run)}"
+    return data_file_name(run, folders[oid])

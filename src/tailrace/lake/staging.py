@@ -64,6 +64,21 @@ class FileWritten:
     rewrite: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class OwnFiles:
+    """How workers write files: `new_name` gives a file of a table (by oid) its name, which no other has; the `schemas` of tables may say more of
+    columns than rows do, as ids."""
+
+    new_name: Callable[[int], str]
+    schemas: Mapping[int, pa.Schema] = field(default_factory=dict)
+
+    def name(self, oid: int) -> str:
+        return self.new_name(oid)
+
+    def shaped(self, oid: int, rows: pa.RecordBatch) -> pa.RecordBatch:
+        return rows.cast(self.schemas[oid]) if oid in self.schemas else rows
+
+
 @dataclass(slots=True)
 class Staged:
     """What all workers wrote of one table, and could not write."""
@@ -111,13 +126,13 @@ def stage_changes(
     wanted: Mapping[int, WantedTable],
     store: Store,
     done: Callable[[int], None],
-    new_name: Callable[[int], str] | None = None,
+    own: OwnFiles | None = None,
 ) -> dict[int, Staged]:
     """Decode the changes of these relations, wherever the feed's workers are, into `store`, which they reach as well: by oid, what became of each
-    table. `done` is told of how many stretches. `new_name` gives a file of a table (by oid) its name, which no other has."""
+    table. `done` is told of how many stretches. `own` is there where files become a table's own."""
     staged: dict[int, Staged] = {oid: Staged() for oid in wanted}
     passed_over: set[str] = set()
-    work = partial(write_changes, store, wanted, feed.changes, new_name or _staged_name)
+    work = partial(write_changes, store, wanted, feed.changes, own or _STAGED)
     for part in feed.parts(oids, min((each.since for each in wanted.values()), default=0)):
         done(part.stretches - len(part.pieces))
         for results in feed.run(work, part.pieces):
@@ -137,7 +152,7 @@ def stage_changes(
 
 
 def write_changes(
-    store: Store, wanted: Mapping[int, WantedTable], changes_of: ChangesOf, new_name: Callable[[int], str], piece: Any
+    store: Store, wanted: Mapping[int, WantedTable], changes_of: ChangesOf, own: OwnFiles, piece: Any
 ) -> list[FileWritten | RefusedChanges | PassedOver]:
     """Write the changes that a piece has for the tables `wanted` (by oid), a file for each table and rewrite. Runs in a worker."""
     written: list[FileWritten | RefusedChanges | PassedOver] = []
@@ -149,13 +164,16 @@ def write_changes(
                 continue
             if file is None or (file.oid, file.rewrite) != (each.oid, each.rewrite):
                 stack.close()
-                file = stack.enter_context(_ChangesFile(store, new_name(each.oid), each.oid, each.rewrite, written))
-            file.add(each.rows)
+                file = stack.enter_context(_ChangesFile(store, own.name(each.oid), each.oid, each.rewrite, written))
+            file.add(own.shaped(each.oid, each.rows))
     return written
 
 
 def _staged_name(oid: int) -> str:
     return f"{oid}/part-{uuid.uuid4()}.parquet"
+
+
+_STAGED = OwnFiles(_staged_name)
 
 
 class _ChangesFile:

@@ -44,6 +44,8 @@ class CommitNote:
     unbounded: frozenset[str] | None = frozenset()
     settings: Mapping[str, str] = field(default_factory=dict)
     vectors: bool = False
+    kept_for: float | None = None
+    """Seconds that versions behind the newest can be read; None: as long as the format has it by default."""
 
     def with_vectors(self) -> CommitNote:
         return replace(self, vectors=True)
@@ -173,9 +175,9 @@ class OpenTable(Protocol):
         ...
 
 
-def overtaken(what: str, version: int, detail: str) -> Overtaken:
-    """The error of who wanted to go on from that version of a table."""
-    beginning = f"version {version}" if version >= 0 else "nothing"
+def overtaken(what: str, version: int, detail: str, first: int = 0) -> Overtaken:
+    """The error of who wanted to go on from that version of a table, whose `first` has that number."""
+    beginning = f"version {version}" if version >= first else "nothing"
     return Overtaken(
         f"table {what} has a version {version + 1} that this run did not write, which goes on from {beginning}",
         detail=detail, hint=AGAIN,

@@ -40,6 +40,9 @@ def mirror(
     layout: Annotated[
         str, typer.Option(help="What the tables hold: mirror, changes, or history. A lake keeps the layout that it was made with.")
     ] = "",
+    format: Annotated[
+        str, typer.Option("--format", help="Format of the tables: delta, or iceberg. A lake keeps the format that it was made with.")
+    ] = "",
     numeric: Annotated[str, typer.Option(help="Numerics as decimal, or as text.")] = "decimal",
     arrays: Annotated[str, typer.Option(help="Arrays as list, or as text.")] = "list",
     times: Annotated[str, typer.Option(help="Times as native, or as text.")] = "native",
@@ -52,7 +55,7 @@ def mirror(
     on: OnOption = On.AUTO,
     as_json: Annotated[bool, typer.Option("--json", help="Print a line of JSON for each commit.")] = False,
 ) -> None:  # fmt: skip
-    """Keep Delta tables equal to PostgreSQL's: once, or as the log grows. Run again, it goes on where the lake is, and changes nothing twice."""
+    """Keep tables of Delta or Iceberg equal to PostgreSQL's: once, or as the log grows. It goes on where the lake is, and changes nothing twice."""
     if follow and once:
         raise UsageError("--follow and --once contradict each other", sqlstate="42601")
     moment, seconds, size, options = parse_moment(until), parse_seconds(every), parse_window(window), parse_pairs(option)
@@ -63,5 +66,5 @@ def mirror(
 
     parse_synchronous_standby_names(synchronous_standby_names or "")
     slot_asked = work.AskedSlot(source_of(source), database, state, slot, captured(catalog), synchronous_standby_names, on)
-    lake_asked = work.AskedLake(to, options, numeric, arrays, times, not no_deletion_vectors, publication or [], layout)
+    lake_asked = work.AskedLake(to, options, numeric, arrays, times, not no_deletion_vectors, publication or [], layout, format)
     work.mirror(slot_asked, lake_asked, work.pace_of(size, seconds, follows=follow), work.until_of(moment), as_json=as_json)

@@ -41,6 +41,7 @@ logger = logging.getLogger(__name__)
 _LOG = "_delta_log"
 _CHECKPOINT_EVERY = 20
 """Versions, of which each is a file to read for who opens the table."""
+_RETENTIONS = ("delta.deletedFileRetentionDuration", "delta.logRetentionDuration")
 _Id = tuple[int, int]
 """Of a folder: device and inode."""
 
@@ -219,7 +220,8 @@ class OpenDeltaTable:
 def _settings(schema: pa.Schema, note: CommitNote) -> dict[str, str]:
     """Entries of the configuration of a table with these columns."""
     vectors = {ENABLE_DELETION_VECTORS: "true"} if note.vectors else {}
-    return {**table_settings(schema, note.unbounded), **vectors, **note.settings}
+    kept = {} if note.kept_for is None else dict.fromkeys(_RETENTIONS, f"interval {note.kept_for:.0f} seconds")
+    return {**table_settings(schema, note.unbounded), **vectors, **kept, **note.settings}
 
 
 def _actions_of(changes: FileChanges) -> list[Action]:

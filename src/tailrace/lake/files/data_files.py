@@ -10,7 +10,6 @@ import re
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -36,9 +35,9 @@ _VECTORS = "_dv"
 """Where files of deletion vectors lie: a vacuum of all that the log does not name takes those away that lie elsewhere."""
 
 
-_OURS = re.compile(r"part-([0-9a-f]{32})-[0-9a-f]{32}\.parquet|_dv/deletion_vector_[0-9a-f-]{36}\.bin")
-_FULL = {"tailrace.file": "full"}
-"""The tag of files whose rows would not have fit into fewer, however small they are on disk."""
+_OURS = re.compile(r"(?:data/)?part-([0-9a-f]{32})-[0-9a-f]{32}(-full)?\.parquet|_dv/deletion_vector_[0-9a-f-]{36}\.bin")
+_FULL = "-full.parquet"
+"""How names end of files whose rows would not have fit into fewer, however small they are on disk."""
 
 
 def is_ours(name: str) -> bool:
@@ -52,23 +51,24 @@ def run_of(name: str) -> str:
     return (found[1] or "") if found else ""
 
 
-def data_file_name(run: str) -> str:
+def data_file_name(run: str, folder: str = "", *, full: bool = False) -> str:
     """A new name for a file of rows that this run writes."""
-    return f"part-{run}-{uuid.uuid4().hex}.parquet"
+    return f"{folder}part-{run}-{uuid.uuid4().hex}{_FULL if full else '.parquet'}"
 
 
 def is_full(file: DataFile) -> bool:
-    return _FULL.items() <= file.tags.items()
+    return file.path.endswith(_FULL)
 
 
 class DataFiles:
-    """`schema` is the table's; `without_statistics` are columns that get none; `known` is what was read of statistics before. State: what was
-    written and is not committed."""
+    """`schema` is the table's; `without_statistics` are columns that get none; `known` is what was read of statistics before; `folder` is where files
+    of rows lie, below the table's. State: what was written and is not committed."""
 
     def __init__(
-        self, store: Store, schema: pa.Schema, run: str, without_statistics: Iterable[str] = (), known: KnownBounds | None = None
-    ) -> None:
-        self.store, self.schema, self.run = store, schema, run
+        self, store: Store, schema: pa.Schema, run: str, without_statistics: Iterable[str] = (), known: KnownBounds | None = None,
+        folder: str = "",
+    ) -> None:  # fmt: skip
+        self.store, self.schema, self.run, self.folder = store, schema, run, folder
         self._known = known or KnownBounds()
         self._without = frozenset(without_statistics)
         self._written: set[str] = set()
@@ -77,7 +77,7 @@ class DataFiles:
 
     def in_columns(self, schema: pa.Schema) -> DataFiles:
         """For files of the same run with other columns; what they write `abandon` of this takes away as well."""
-        other = DataFiles(self.store, schema, self.run, self._without)
+        other = DataFiles(self.store, schema, self.run, self._without, folder=self.folder)
         other._written = self._written
         return other
 
@@ -94,15 +94,14 @@ class DataFiles:
         most = max(1, min(MOST_ROWS, len(rows) * FILE_BYTES // max(1, rows.nbytes)))
         count = -(-len(rows) // most)
         each = -(-len(rows) // count)
-        files = [self.write(rows.slice(start, each)) for start in range(0, len(rows), each)]
-        return files if count == 1 else [replace(file, tags={**file.tags, **_FULL}) for file in files]
+        return [self.write(rows.slice(start, each), full=count > 1) for start in range(0, len(rows), each)]
 
-    def write(self, rows: pa.Table) -> DataFile:
+    def write(self, rows: pa.Table, *, full: bool = False) -> DataFile:
         """A file of these rows, which are no more than one may have, in their order."""
         sink = pa.BufferOutputStream()
         pq.write_table(rows.cast(self.schema), sink, row_group_size=MOST_ROWS, write_page_index=False, compression="snappy")
         data = sink.getvalue().to_pybytes()
-        name = data_file_name(self.run)
+        name = data_file_name(self.run, self.folder, full=full)
         self._written.add(name)
         self.store.put(name, data)
         self.bytes_written += len(data)
@@ -111,7 +110,7 @@ class DataFiles:
 
     def take(self, path: Path, statistics: str) -> DataFile:
         """A local Parquet file becomes one of the table's."""
-        name, size = data_file_name(self.run), path.stat().st_size
+        name, size = data_file_name(self.run, self.folder), path.stat().st_size
         self._written.add(name)
         self.store.put_file(name, path)
         self.bytes_written += size

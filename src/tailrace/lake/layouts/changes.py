@@ -107,7 +107,7 @@ def _in_columns(target: TargetTable, table: OpenTable, wanted: pa.Schema, data: 
     if wanted == table.schema or _adds_only(table.schema, wanted):
         return NO_CHANGES
     edit = TableEdit(target.found.data_files(table.schema, data.run), table.files, ["commit_lsn"], keeps_vectors=False)
-    new = data.in_columns(wanted)
+    new = data.in_columns(target.found.data_files(wanted, data.run).schema)
 
     def conform(rows: pa.Table) -> pa.Table:
         return pa.table([_in_type(rows[field.name], field.type, target.relation, what_helps) for field in wanted], schema=wanted)

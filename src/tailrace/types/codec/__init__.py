@@ -31,9 +31,18 @@ from tailrace.types.values import Mask, Texts, Values
 Quoting = Literal["bare", "quoted", "bits"]
 
 
+_CHOICES = (
+    ("numeric", "decimal, text"),
+    ("arrays", "list, text"),
+    ("times", "native, bounded, text"),
+    ("smallint", "int16, int32"),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class ArrowStyle:
-    """Choices in the mapping to Arrow: `numeric` is decimal or text, `arrays` list or text, `times` native, bounded or text.
+    """Choices in the mapping to Arrow: `numeric` is decimal or text, `arrays` list or text, `times` native, bounded or text, and `smallint` int16 or
+    int32.
 
     Bounded times are those that Python's datetime holds in every time zone, with the first and the last for the infinities. Text is for
     columns with values that the other form cannot hold. `text` says how; dates and times in it are best left in the default style, which
@@ -43,10 +52,11 @@ class ArrowStyle:
     numeric: str = "decimal"
     arrays: str = "list"
     times: str = "native"
+    smallint: str = "int16"
     text: TextStyle = field(default_factory=TextStyle)
 
     def __post_init__(self) -> None:
-        for name, known in (("numeric", "decimal, text"), ("arrays", "list, text"), ("times", "native, bounded, text")):
+        for name, known in _CHOICES:
             value = getattr(self, name)
             if value not in known.split(", "):
                 raise UsageError(f'invalid value for parameter "{name}": "{value}"', hint=f"Available values: {known}.")

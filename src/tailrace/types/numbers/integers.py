@@ -106,7 +106,9 @@ def arrow_integers(pg_type: PgType, typmod: int, style: ArrowStyle) -> pa.DataTy
     """Spark has no unsigned numbers: those of 32 bits are longs, those of 64 decimals."""
     if DTYPES[pg_type.oid] == "<u8":
         return pa.decimal128(20, 0)
-    return {oids.INT2: pa.int16(), oids.INT4: pa.int32()}.get(pg_type.oid, pa.int64())
+    if pg_type.oid == oids.INT2:
+        return pa.int16() if style.smallint == "int16" else pa.int32()
+    return pa.int32() if pg_type.oid == oids.INT4 else pa.int64()
 
 
 def integers_to_arrow(values: Values, pg_type: PgType, typmod: int, style: ArrowStyle) -> pa.Array:
@@ -117,4 +119,6 @@ def integers_to_arrow(values: Values, pg_type: PgType, typmod: int, style: Arrow
     elif numbers.dtype == np.uint64:
         # The low half of a 128-bit number that is never negative.
         numbers = np.stack((numbers, np.zeros_like(numbers)), axis=1)
+    elif numbers.dtype == np.int16 and style.smallint == "int32":
+        numbers = numbers.astype(np.int32)
     return primitive_array(numbers, values.valid, arrow_integers(pg_type, typmod, style))

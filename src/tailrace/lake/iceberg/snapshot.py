@@ -1,0 +1,176 @@
+"""An Iceberg table as a store has it, at a version of its metadata, and read on from there.
+
+In: a `Store` whose names are relative to the table. Out: `IcebergSnapshot`, a value, from which `commit.py` goes on. Each version is one object,
+`metadata/v<n>.metadata.json`, as tables without a catalog's server have it; `version-hint.text` tells readers which is the newest, and may be old. It
+names the list of manifests of each snapshot, and a manifest names files of rows. Tables of version 2 of the format are read and written, that are not
+partitioned, and whose rows go by rewriting their files.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import field
+
+import pyarrow as pa
+from pyiceberg.manifest import ManifestContent, ManifestEntry, ManifestFile, read_manifest_list
+from pyiceberg.schema import Schema
+from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil, TableMetadataV2
+
+from tailrace.dataclass import dataclass
+from tailrace.delta_log.actions import DataFile
+from tailrace.errors import CorruptFile, UnsupportedFile, UsageError
+from tailrace.lake.iceberg.columns import arrow_schema
+from tailrace.lake.iceberg.data_files import from_manifest
+from tailrace.lake.iceberg.store_io import StoreIO, name_in
+from tailrace.storage.store import Store
+
+FOLDER = "metadata/"
+HINT = "metadata/version-hint.text"
+_VERSION = re.compile(r"metadata/v(\d+)\.metadata\.json")
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """`entries` are its files that are in the table, by their names."""
+
+    file: ManifestFile
+    entries: Mapping[str, tuple[ManifestEntry, DataFile]]
+
+
+@dataclass(frozen=True, slots=True)
+class IcebergSnapshot:
+    """Version 0: there is no table, and so no metadata."""
+
+    version: int = 0
+    found: TableMetadataV2 | None = None
+    manifests: tuple[Manifest, ...] = field(default=(), repr=False)
+
+    @classmethod
+    def read(cls, store: Store, known: tuple[Manifest, ...] = ()) -> IcebergSnapshot:
+        """The newest version; manifests that are `known` are not read again. Raises CorruptFile where it is damaged, and UnsupportedFile where the
+        table needs what we do not have."""
+        while True:
+            version = newest_version(store)
+            if not version:
+                return cls()
+            try:
+                metadata = read_metadata(store, version)
+                return cls(version, metadata, _manifests(store, metadata, known))
+            except FileNotFoundError:  # there are newer ones, and it was removed
+                continue
+            except CorruptFile:
+                if newest_version(store) == version:
+                    raise
+
+    def refreshed(self, store: Store) -> IcebergSnapshot:
+        """The newest version; the same object if nothing has been committed behind this one."""
+        if self.version and newest_version(store) == self.version:
+            return self
+        return IcebergSnapshot.read(store, self.manifests)
+
+    @property
+    def is_there(self) -> bool:
+        return self.version > 0
+
+    @property
+    def metadata(self) -> TableMetadataV2:
+        """Raises UsageError where there is no table."""
+        if self.found is None:
+            raise UsageError("there is no Iceberg table yet")
+        return self.found
+
+    @property
+    def columns(self) -> Schema:
+        return self.metadata.schema()
+
+    @property
+    def schema(self) -> pa.Schema:
+        return arrow_schema(self.columns)
+
+    @property
+    def files(self) -> list[DataFile]:
+        return [file for manifest in self.manifests for _, file in manifest.entries.values()]
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        return self.metadata.properties
+
+
+def metadata_name(version: int) -> str:
+    return f"{FOLDER}v{version}.metadata.json"
+
+
+def version_of(name: str) -> int | None:
+    """The version that a file is, if it is one."""
+    found = _VERSION.fullmatch(name)
+    return int(found[1]) if found else None
+
+
+def newest_version(store: Store) -> int:
+    """0 if there is none."""
+    return max((version_of(each.name) or 0 for each in store.list(f"{FOLDER}v")), default=0)
+
+
+def read_metadata(store: Store, version: int) -> TableMetadataV2:
+    """Raises FileNotFoundError, CorruptFile, and UnsupportedFile for a table that we do not go on from."""
+    name = metadata_name(version)
+    data = store.read(name)
+    try:
+        metadata: TableMetadata = TableMetadataUtil.parse_raw(data.decode())
+    except (ValueError, KeyError, TypeError) as error:
+        raise CorruptFile("invalid metadata of an Iceberg table", detail=f"{error}.", file=f"{store.url}/{name}") from error
+    if not isinstance(metadata, TableMetadataV2):
+        raise _unsupported(store, f"It is of version {metadata.format_version} of the format; only version 2 is supported.")
+    if metadata.spec().fields:
+        raise _unsupported(store, "It is partitioned.")
+    return metadata
+
+
+def _manifests(store: Store, metadata: TableMetadataV2, known: tuple[Manifest, ...]) -> tuple[Manifest, ...]:
+    there = {each.file.manifest_path: each for each in known}
+    return tuple(
+        there.get(each.manifest_path) or read_manifest(store, each, metadata.schema())
+        for each in listed_manifests(store, metadata)
+    )
+
+
+def listed_manifests(store: Store, metadata: TableMetadataV2, snapshot_id: int | None = None) -> list[ManifestFile]:
+    """Of a snapshot, the current one unless told otherwise."""
+    snapshot = metadata.current_snapshot() if snapshot_id is None else metadata.snapshot_by_id(snapshot_id)
+    if snapshot is None:
+        return []
+    try:
+        return list(read_manifest_list(StoreIO(store).new_input(snapshot.manifest_list)))
+    except (ValueError, KeyError, TypeError, EOFError, AssertionError) as error:
+        raise _damaged(snapshot.manifest_list, error) from error
+
+
+def read_manifest(store: Store, file: ManifestFile, schema: Schema) -> Manifest:
+    """Raises UnsupportedFile for one of rows that are deleted by a file of their own."""
+    if file.content == ManifestContent.DELETES:
+        if file.has_added_files() or file.has_existing_files():
+            raise _unsupported(
+                store, "Rows of it are deleted by files of their own.", "Rewrite its files, as rewrite_data_files does."
+            )
+        return Manifest(file, {})
+    try:
+        entries = file.fetch_manifest_entry(StoreIO(store))
+    except (ValueError, KeyError, TypeError, EOFError, AssertionError) as error:
+        raise _damaged(file.manifest_path, error) from error
+    columns = arrow_schema(schema)
+    return Manifest(
+        file,
+        {
+            name_in(store, each.data_file.file_path): (each, from_manifest(each.data_file, store, schema, columns))
+            for each in entries
+        },
+    )
+
+
+def _unsupported(store: Store, detail: str, hint: str = "Make the table anew.") -> UnsupportedFile:
+    return UnsupportedFile(f'Iceberg table "{store.url}" cannot be gone on from', detail=detail, hint=hint)
+
+
+def _damaged(location: str, error: Exception) -> CorruptFile:
+    return CorruptFile(f'file "{location}" of an Iceberg table cannot be read', detail=f"{error}.", file=location)
