@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from lake.test_mirror import FIRST, SECOND, THIRD
+from support.iceberg_tables import iceberg_rows
 from support.lake_writers import gather
 from support.s3_servers import SeaweedFS
 from support.servers import Server
@@ -18,7 +19,11 @@ from tailrace.errors import MissingHistory, Overtaken, UsageError
 from tailrace.lake.delta.rows import read_rows
 from tailrace.lake.delta.snapshot import DeltaSnapshot
 from tailrace.lake.delta.table import DeltaVersion
+from tailrace.lake.formats import FORMATS, ICEBERG
+from tailrace.lake.iceberg import table as iceberg
+from tailrace.lake.iceberg.table import IcebergVersion
 from tailrace.lake.lake import Lake
+from tailrace.lake.reading import rows_of
 from tailrace.model import Lsn
 from tailrace.pipeline import open_pipeline
 from tailrace.storage.local_store import LocalStore
@@ -26,6 +31,8 @@ from tailrace.storage.open_store import open_store
 from tailrace.storage.store import Store
 
 pytestmark = pytest.mark.postgres
+COMMITS = [("delta", (DeltaVersion, "commit_actions")), ("iceberg", (iceberg, "commit"))]
+"""What makes a version of a table, by the format."""
 KEYS = {"t": ("id",), "pair": ("x", "y"), "bag": (), "sack": (), "gone": ("id",)}
 
 
@@ -54,8 +61,16 @@ def _apply(server: Server, lake: Lake) -> dict[str, tuple[int, int, int]]:
 
 
 def _rows(lake: Lake, oid: int) -> pa.Table:
+    """As the format's own reader has them, where there is one that reads from here."""
     assert lake.catalog is not None
     store = lake.store.below(lake.catalog.tables[oid].folder)
+    if lake.format.name == ICEBERG:
+        found = IcebergVersion(store).refreshed()
+        return (
+            iceberg_rows(store).cast(found.open().schema)
+            if isinstance(store, LocalStore)
+            else pa.Table.from_batches(rows_of(found))
+        )
     snapshot = DeltaSnapshot.read(store)
     return pa.Table.from_batches(read_rows(store, snapshot), snapshot.schema)
 
@@ -73,8 +88,9 @@ def _check_equal(server: Server, lake: Lake) -> None:
             assert found.equal, found
 
 
-def test_step_by_step(server: Server, store: Store) -> None:
-    lake = Lake.open(store)
+@pytest.mark.parametrize("format", FORMATS)
+def test_step_by_step(server: Server, store: Store, format: str) -> None:
+    lake = Lake.open(store, format=format)
     for script in (FIRST, SECOND, THIRD):
         _run(server, script)
         assert _apply(server, lake)
@@ -105,13 +121,16 @@ def test_tables_without_changes_are_left_alone(server: Server, tmp_path: Path) -
     assert {path.parent.parent.name for path, _ in after.items() ^ before.items()} == {"public.k3"}
 
 
+@pytest.mark.parametrize(("format", "commit"), COMMITS)
 @pytest.mark.parametrize("after", range(3))
-def test_killed_between_tables(server: Server, store: Store, after: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_killed_between_tables(
+    server: Server, store: Store, after: int, format: str, commit: tuple[object, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whatever was committed counts, once."""
     _run(server, FIRST)
-    _apply(server, Lake.open(store))
+    _apply(server, Lake.open(store, format=format))
     _run(server, SECOND)
-    interrupt_after(monkeypatch, DeltaVersion, "commit_actions", after)
+    interrupt_after(monkeypatch, *commit, after)
     with pytest.raises(KeyboardInterrupt):
         _apply(server, Lake.open(store))
     monkeypatch.undo()
@@ -121,10 +140,11 @@ def test_killed_between_tables(server: Server, store: Store, after: int, monkeyp
     _check_equal(server, lake)
 
 
-def test_two_runs_meet(server: Server, store: Store) -> None:
+@pytest.mark.parametrize("format", FORMATS)
+def test_two_runs_meet(server: Server, store: Store, format: str) -> None:
     """One is told, and going on from what the other did brings it to the same."""
     _run(server, FIRST)
-    one, other = Lake.open(store), Lake.open(store)
+    one, other = Lake.open(store, format=format), Lake.open(store, format=format)
     _apply(server, one)
     with pytest.raises(Overtaken):
         other.apply(open_pipeline(server.data_dir, "postgres"))

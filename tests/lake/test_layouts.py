@@ -11,13 +11,13 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from lake.test_lake import _rows, _run, store  # noqa: F401  # a fixture
+from lake.test_lake import COMMITS, _rows, _run, store  # noqa: F401  # a fixture
 from support.servers import Server
 from support.stopped_runs import interrupt_after
 from tailrace.errors import InsufficientLogging, UsageError
 from tailrace.lake.changelog import append_changes
 from tailrace.lake.delta.snapshot import DeltaSnapshot
-from tailrace.lake.delta.table import DeltaVersion
+from tailrace.lake.formats import FORMATS, format_named
 from tailrace.lake.lake import Lake
 from tailrace.lake.layouts.history import is_closed
 from tailrace.lake.reading import read_table
@@ -44,12 +44,12 @@ def server(running: Server) -> Server:
 class Followed:
     """A lake that begins here, and what is in its tables."""
 
-    def __init__(self, server: Server, store: Store, layout: str) -> None:  # noqa: F811
-        self.server, self.store, self.layout = server, store, layout
+    def __init__(self, server: Server, store: Store, layout: str, format: str = "delta") -> None:  # noqa: F811
+        self.server, self.store, self.layout, self.format = server, store, layout, format
         self.start = Lsn.parse(server.flush_lsn())
 
     def apply(self) -> Lake:
-        lake = Lake.open(self.store, layout=self.layout)
+        lake = Lake.open(self.store, layout=self.layout, format=self.format)
         start = lake.catalog.complete if lake.catalog else self.start
         lake.apply(open_pipeline(self.server.data_dir, "postgres", start_lsn=start))
         return lake
@@ -89,9 +89,10 @@ def _versions(lake: Lake, name: str) -> list[tuple[Any, ...]]:
 # -- history ----------------------------------------------------------------------------------------------------------------------------
 
 
-def test_versions_of_rows(server: Server, store: Store) -> None:  # noqa: F811
+@pytest.mark.parametrize("format", FORMATS)
+def test_versions_of_rows(server: Server, store: Store, format: str) -> None:  # noqa: F811
     """Each transaction makes one version of a row at most; what it inserts and deletes is none."""
-    follow = Followed(server, store, "history")
+    follow = Followed(server, store, "history", format)
     lake = follow.run("CREATE TABLE t (id int PRIMARY KEY, v text)", "INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c')")
     assert _versions(lake, "t") == [(1, "a", 0, None), (2, "b", 0, None), (3, "c", 0, None)]
     lake = follow.run(
@@ -126,9 +127,10 @@ def test_times_are_of_commits(server: Server, tmp_path: Path) -> None:
     assert before <= row["valid_from"] <= between <= row["valid_to"] <= server.value("SELECT clock_timestamp()")
 
 
-def test_columns_come_and_go(server: Server, store: Store) -> None:  # noqa: F811
+@pytest.mark.parametrize("format", FORMATS)
+def test_columns_come_and_go(server: Server, store: Store, format: str) -> None:  # noqa: F811
     """No value is lost: what was dropped stays, whether that was seen at once or later; a default is in all versions before it."""
-    follow = Followed(server, store, "history")
+    follow = Followed(server, store, "history", format)
     lake = follow.run(
         "CREATE TABLE t (id int PRIMARY KEY, a text, b int)", "INSERT INTO t VALUES (1, 'one', 10)", "UPDATE t SET b = 11"
     )
@@ -170,9 +172,10 @@ def test_values_that_are_not_sent_again(server: Server, tmp_path: Path) -> None:
     assert {len(w) for _, _, w, *_ in versions} == {9600}
 
 
-def test_rows_without_a_key(server: Server, tmp_path: Path) -> None:
+@pytest.mark.parametrize("format", FORMATS)
+def test_rows_without_a_key(server: Server, tmp_path: Path, format: str) -> None:
     """Of equal rows the oldest goes; without a replica identity PostgreSQL's own refusal comes."""
-    follow = Followed(server, LocalStore(tmp_path), "history")
+    follow = Followed(server, LocalStore(tmp_path), "history", format)
     lake = follow.run("CREATE TABLE bag (v int)", "ALTER TABLE bag REPLICA IDENTITY FULL", "INSERT INTO bag VALUES (1), (1)")
     lake = follow.run(
         "INSERT INTO bag VALUES (1)", "DELETE FROM bag WHERE ctid = (SELECT max(ctid) FROM bag)", "INSERT INTO bag VALUES (2)",
@@ -228,17 +231,20 @@ def test_what_is_refused(server: Server, tmp_path: Path) -> None:
     assert _versions(follow.apply(), "contracts") == [(1, None, 0, None)]
 
 
+@pytest.mark.parametrize(("format", "commit"), COMMITS)
 @pytest.mark.parametrize("layout", ["changes", "history"])
 @pytest.mark.parametrize("after", range(2))
-def test_killed_between_tables(server: Server, tmp_path: Path, layout: str, after: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_killed_between_tables(
+    server: Server, tmp_path: Path, layout: str, after: int, format: str, commit: tuple[object, str], monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
     """Whatever was committed counts, once; nothing lies there that is not the table's."""
-    follows = [Followed(server, LocalStore(tmp_path / name), layout) for name in ("whole", "killed")]
+    follows = [Followed(server, LocalStore(tmp_path / name), layout, format) for name in ("whole", "killed")]
     made = (f"CREATE TABLE {name} (id int PRIMARY KEY, v int);\nINSERT INTO {name} VALUES (1)" for name in "ab")
     _run(server, ";\n".join(made))
     for follow in follows:
         follow.apply()
     _run(server, "UPDATE a SET v = 1;\nUPDATE b SET v = 1;\nUPDATE b SET v = 2")
-    interrupt_after(monkeypatch, DeltaVersion, "commit_actions", after)
+    interrupt_after(monkeypatch, *commit, after)
     with pytest.raises(KeyboardInterrupt):
         follows[1].apply()
     monkeypatch.undo()
@@ -247,16 +253,22 @@ def test_killed_between_tables(server: Server, tmp_path: Path, layout: str, afte
     for name in ("a", "b"):
         assert _sorted(_table(whole, name)) == _sorted(_table(killed, name))
         folder = _folder(killed, name)
-        files = {file.path for file in DeltaSnapshot.read(LocalStore(folder)).files.values()}
+        files = {file.path for file in format_named(format).none(LocalStore(folder)).refreshed().open().files}
         if layout == "changes":
-            assert {file.name for file in folder.glob("*.parquet")} == files
+            assert {file.relative_to(folder).as_posix() for file in folder.rglob("*.parquet")} == files
 
 
 # -- changes ----------------------------------------------------------------------------------------------------------------------------
 
 
-def test_changes_are_as_append_changes_writes_them(server: Server, store: Store, tmp_path: Path) -> None:  # noqa: F811
-    follow = Followed(server, store, "changes")
+@pytest.mark.parametrize("format", FORMATS)
+def test_changes_are_as_append_changes_writes_them(
+    server: Server,
+    store: Store,  # noqa: F811
+    format: str,
+    tmp_path: Path,
+) -> None:
+    follow = Followed(server, store, "changes", format)
     scripts = (
         ["CREATE TABLE t (id int PRIMARY KEY, v int)", "CREATE TABLE gone (id int)", "INSERT INTO t VALUES (1, 1)", "INSERT INTO gone VALUES (1)"],
         ["ALTER TABLE t ADD more text", "UPDATE t SET more = 'x'", "DROP TABLE gone", "ALTER TABLE t ALTER v TYPE bigint", "DELETE FROM t"],

@@ -21,6 +21,7 @@ from tailrace.cli.verbs.slot import create
 from tailrace.errors import MissingHistory, Overtaken, PeerError, UsageError
 from tailrace.lake.catalog import LakeCatalog, StoredCatalog
 from tailrace.lake.complete_table import CompleteTable
+from tailrace.lake.formats import FORMATS
 from tailrace.lake.lake import Lake
 from tailrace.lake.layouts.mirror import MirrorLayout
 from tailrace.lake.reading import read_table
@@ -46,6 +47,7 @@ class Mirror:
     server: Server
     home: Path
     state: str = "state"
+    format: str = "delta"
     told: list[WindowApplied] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -57,7 +59,7 @@ class Mirror:
 
     @property
     def lake(self) -> Lake:
-        return Lake.open(self.store)
+        return Lake.open(self.store, format=self.format)
 
     def run(self, pace: Pace = AT_ONCE, until: Until = ALL, *, started: Callable[[ApplyWorker], None] = lambda _: None) -> Lsn:
         with acquired(SlotLocation.open(self.home / self.state), "mirror", LocalRunner(1), pace.window) as slot:
@@ -89,8 +91,10 @@ def mirror(server: Server, tmp_path: Path) -> Iterator[Mirror]:
     server.dbname = before
 
 
-def test_what_was_there_before_the_slot_and_what_comes_after(mirror: Mirror) -> None:
+@pytest.mark.parametrize("format", FORMATS)
+def test_what_was_there_before_the_slot_and_what_comes_after(mirror: Mirror, format: str) -> None:
     """In windows of any size; and a run that finds nothing changes nothing."""
+    mirror.format = format
     with storm(mirror.server, 1):
         time.sleep(0.5)
     mirror.run(Pace(SMALL))
@@ -160,9 +164,11 @@ PLACES: dict[str, tuple[object, str, Callable[[], Callable[..., object]]]] = {
 }
 
 
+@pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("place", PLACES)
-def test_killed_anywhere(mirror: Mirror, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_killed_anywhere(mirror: Mirror, place: str, format: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the first run, which takes in what was before the slot, and in one that follows; the readers' table never leads the catalog."""
+    mirror.format = format
     where, name, dying = PLACES[place]
     for seed in range(2):
         mirror.server.say("UPDATE plain SET v = 'between'", "INSERT INTO bag VALUES (1, 'between')")
@@ -179,15 +185,17 @@ def test_killed_anywhere(mirror: Mirror, place: str, monkeypatch: pytest.MonkeyP
 
 
 def _readers(mirror: Mirror) -> int:
-    found = CompleteTable.of(mirror.store).found.refreshed()
-    return (found.snapshot.transaction("tailrace/complete") or 0) if found.is_there else 0
+    found = CompleteTable.of(mirror.store, mirror.format).found.refreshed()
+    return (found.open().number("tailrace/complete") or 0) if found.is_there else 0
 
 
-def test_two_with_slots_of_their_own(mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("format", FORMATS)
+def test_two_with_slots_of_their_own(mirror: Mirror, format: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """They write to one lake at once, are overtaken, and both come to its end."""
+    mirror.format = format
     pause_after, met = apply_retry.ApplyRetry.pause_after, []
     monkeypatch.setattr(apply_retry.ApplyRetry, "pause_after", lambda *given: met.append(given[1]) or pause_after(*given))
-    mirrors = [mirror, Mirror(mirror.server, mirror.home, "another")]
+    mirrors = [mirror, Mirror(mirror.server, mirror.home, "another", format)]
     workers: list[ApplyWorker] = []
     pace, failures = Pace(SMALL, every=0.05, follows=True), []
 

@@ -19,8 +19,8 @@ import pyarrow as pa
 from support.servers import Server
 from tailrace.demo.compare import compare_rows
 from tailrace.lake.catalog import StoredCatalog
-from tailrace.lake.delta.rows import read_rows
-from tailrace.lake.delta.snapshot import DeltaSnapshot
+from tailrace.lake.formats import format_named
+from tailrace.lake.reading import rows_of
 from tailrace.storage.store import Store
 
 KEYS = {"plain": ("id",), "pair": ("x", "y"), "long": ("id",), "bag": ()}
@@ -140,8 +140,8 @@ def different(server: Server, store: Store) -> list[str]:
     wrong = sorted(here.keys() ^ KEYS.keys())
     with server.connect() as connection:
         for name in sorted(here.keys() & KEYS.keys()):
-            table = store.below(here[name].folder)
-            snapshot = DeltaSnapshot.read(table)
-            found = compare_rows(connection, name, pa.Table.from_batches(read_rows(table, snapshot), snapshot.schema), KEYS[name])
+            version = format_named(catalog.format).none(store.below(here[name].folder)).refreshed()
+            rows = pa.Table.from_batches(rows_of(version), version.open().schema)
+            found = compare_rows(connection, name, rows, KEYS[name])
             wrong += [] if found.equal else [str(found)]
     return wrong
