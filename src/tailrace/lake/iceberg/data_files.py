@@ -20,7 +20,7 @@ from pyiceberg.types import PrimitiveType
 from tailrace.delta_log.actions import DataFile
 from tailrace.delta_log.file_bounds import file_bounds, null_count, row_count
 from tailrace.delta_log.file_statistics import EXACT, ColumnStatistics, FileStatistics
-from tailrace.errors import CorruptFile, UnsupportedFile
+from tailrace.errors import UnsupportedFile
 from tailrace.lake.files.data_files import is_ours
 from tailrace.lake.iceberg.columns import arrow_schema
 from tailrace.lake.iceberg.store_io import location_of, name_in
@@ -76,14 +76,11 @@ def from_manifest(file: ManifestedFile, store: Store, schema: Schema, columns: p
         )
     name = name_in(store, file.file_path)
     ours = is_ours(name)
-    try:
-        said = {
-            field.name: (kind, _statistics(file, field.field_id, field.field_type))
-            for field, kind in zip(schema.fields, columns.types, strict=True)
-            if isinstance(field.field_type, PrimitiveType) and (ours or not pa.types.is_floating(kind))
-        }
-    except (ValueError, TypeError, ArithmeticError) as error:
-        raise CorruptFile("invalid bounds of a file of an Iceberg table", detail=f"{error}.", file=file.file_path) from error
+    said = {
+        field.name: (kind, _statistics(file, field.field_id, field.field_type))
+        for field, kind in zip(schema.fields, columns.types, strict=True)
+        if isinstance(field.field_type, PrimitiveType) and (ours or not pa.types.is_floating(kind))
+    }
     known = {column: (kind, each) for column, (kind, each) in said.items() if each is not None}
     text = FileStatistics(file.record_count, known).as_json()
     return DataFile(name, file.file_size_in_bytes, 0, text, tags=EXACT if ours else {})

@@ -9,7 +9,8 @@ partitioned, and whose rows go by rewriting their files.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import field
 
 import pyarrow as pa
@@ -19,10 +20,10 @@ from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil, TableMeta
 
 from tailrace.dataclass import dataclass
 from tailrace.delta_log.actions import DataFile
-from tailrace.errors import CorruptFile, UnsupportedFile, UsageError
+from tailrace.errors import CorruptFile, TailraceError, UnsupportedFile, UsageError
 from tailrace.lake.iceberg.columns import arrow_schema
 from tailrace.lake.iceberg.data_files import from_manifest
-from tailrace.lake.iceberg.store_io import StoreIO, name_in
+from tailrace.lake.iceberg.store_io import StoreIO, location_of, name_in
 from tailrace.storage.store import Store
 
 FOLDER = "metadata/"
@@ -116,10 +117,8 @@ def read_metadata(store: Store, version: int) -> TableMetadataV2:
     """Raises FileNotFoundError, CorruptFile, and UnsupportedFile for a table that we do not go on from."""
     name = metadata_name(version)
     data = store.read(name)
-    try:
+    with _read_from(location_of(store, name)):
         metadata: TableMetadata = TableMetadataUtil.parse_raw(data.decode())
-    except (ValueError, KeyError, TypeError) as error:
-        raise CorruptFile("invalid metadata of an Iceberg table", detail=f"{error}.", file=f"{store.url}/{name}") from error
     if not isinstance(metadata, TableMetadataV2):
         raise _unsupported(store, f"It is of version {metadata.format_version} of the format; only version 2 is supported.")
     if metadata.spec().fields:
@@ -140,10 +139,8 @@ def listed_manifests(store: Store, metadata: TableMetadataV2, snapshot_id: int |
     snapshot = metadata.current_snapshot() if snapshot_id is None else metadata.snapshot_by_id(snapshot_id)
     if snapshot is None:
         return []
-    try:
+    with _read_from(snapshot.manifest_list):
         return list(read_manifest_list(StoreIO(store).new_input(snapshot.manifest_list)))
-    except (ValueError, KeyError, TypeError, EOFError, AssertionError) as error:
-        raise _damaged(snapshot.manifest_list, error) from error
 
 
 def read_manifest(store: Store, file: ManifestFile, schema: Schema) -> Manifest:
@@ -154,23 +151,28 @@ def read_manifest(store: Store, file: ManifestFile, schema: Schema) -> Manifest:
                 store, "Rows of it are deleted by files of their own.", "Rewrite its files, as rewrite_data_files does."
             )
         return Manifest(file, {})
-    try:
-        entries = file.fetch_manifest_entry(StoreIO(store))
-    except (ValueError, KeyError, TypeError, EOFError, AssertionError) as error:
-        raise _damaged(file.manifest_path, error) from error
     columns = arrow_schema(schema)
-    return Manifest(
-        file,
-        {
-            name_in(store, each.data_file.file_path): (each, from_manifest(each.data_file, store, schema, columns))
-            for each in entries
-        },
-    )
+    with _read_from(file.manifest_path):
+        return Manifest(
+            file,
+            {
+                name_in(store, each.data_file.file_path): (each, from_manifest(each.data_file, store, schema, columns))
+                for each in file.fetch_manifest_entry(StoreIO(store))
+            },
+        )
 
 
 def _unsupported(store: Store, detail: str, hint: str = "Make the table anew.") -> UnsupportedFile:
     return UnsupportedFile(f'Iceberg table "{store.url}" cannot be gone on from', detail=detail, hint=hint)
 
 
-def _damaged(location: str, error: Exception) -> CorruptFile:
-    return CorruptFile(f'file "{location}" of an Iceberg table cannot be read', detail=f"{error}.", file=location)
+@contextmanager
+def _read_from(location: str) -> Iterator[None]:
+    """What pyiceberg raises for a file that is damaged may be anything."""
+    try:
+        yield
+    except TailraceError:
+        raise
+    except Exception as error:
+        what = str(error).split("\n", 1)[0] or type(error).__name__
+        raise CorruptFile(f'file "{location}" of an Iceberg table cannot be read', detail=f"{what}.", file=location) from error
