@@ -15,6 +15,7 @@ import pytest
 
 from support.sampling import MATRIX
 from tailrace.cli.verbs import COMMANDS, GROUPS
+from tailrace.lake.formats import FORMATS
 from tailrace.majors import MAJORS
 from tailrace.plugins.registry import OURS
 from tailrace.types import oids
@@ -75,7 +76,13 @@ ENTRY_POINTS = frozenset(
     }
 )
 """What programs import, and nobody here needs to: feeds of a copy and of a stream among them, of which lakes are filled as of WAL."""
-BY_NAME = frozenset({*(f"cli/verbs/{name}" for name in (*COMMANDS, *GROUPS)), *(f"plugins/{name}" for name in OURS)})
+BY_NAME = frozenset(
+    {
+        *(f"cli/verbs/{name}" for name in (*COMMANDS, *GROUPS)),
+        *(f"plugins/{name}" for name in OURS),
+        *(f"lake/{name}/table" for name in FORMATS),
+    }
+)
 """Imported when somebody asks for what is in them by its name."""
 BANNED_NAMES = frozenset({"utils", "util", "common", "base", "helper", "helpers", "misc"})
 
@@ -87,6 +94,7 @@ BYTE_ROOMS = (
 OWN_LAYOUTS = {
     "checksummed_file.py": "the header of files that only tailrace writes",
     "delta_log/deletion_vector.py": "what stands around the bitmaps of Delta's deletion vectors",
+    "lake/iceberg/data_files.py": "bounds in Iceberg's manifests",
     "spark/pickling.py": "how long a pickle of ours is once it is decompressed",
 }
 TYPE_OIDS = {number: name for name, number in vars(oids).items() if name.isupper()}

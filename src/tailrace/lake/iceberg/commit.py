@@ -59,7 +59,7 @@ _SMALL, _MOST_SMALL = 500, 20
 
 
 @dataclass(frozen=True, slots=True)
-class TableChanges:
+class VersionChanges:
     """`schema` are new columns, with the greatest id that was given; `forgotten` the ids of snapshots that nobody is to read any more; `summary` is
     what the snapshot says for people."""
 
@@ -82,7 +82,7 @@ def new_metadata(store: Store, schema: Schema, last_id: int) -> TableMetadataV2:
     )  # fmt: skip
 
 
-def commit(store: Store, name: str, snapshot: IcebergSnapshot, changes: TableChanges) -> IcebergSnapshot:
+def commit(store: Store, name: str, snapshot: IcebergSnapshot, changes: VersionChanges) -> IcebergSnapshot:
     """Make `changes` the version behind `snapshot`, and give that. Raises Overtaken if that version is there and is another's; then nothing of them
     is in the table."""
     version, io = snapshot.version + 1, StoreIO(store)
@@ -135,7 +135,7 @@ def who_committed(store: Store, version: int) -> str:
 # -- what the version is made of ---------------------------------------------------------------------------------------------------------
 
 
-def _applied(io: StoreIO, before: IcebergSnapshot, changes: TableChanges, mark: str) -> IcebergSnapshot:
+def _applied(io: StoreIO, before: IcebergSnapshot, changes: VersionChanges, mark: str) -> IcebergSnapshot:
     store = io.store
     updates: list[TableUpdate] = []
     base = before.found
@@ -160,7 +160,7 @@ def _applied(io: StoreIO, before: IcebergSnapshot, changes: TableChanges, mark: 
 
 
 def _snapshot(
-    io: StoreIO, base: TableMetadataV2, changes: TableChanges, columns: Schema, manifests: Sequence[Manifest], place: tuple[int, int]
+    io: StoreIO, base: TableMetadataV2, changes: VersionChanges, columns: Schema, manifests: Sequence[Manifest], place: tuple[int, int]
 ) -> list[TableUpdate]:  # fmt: skip
     """The snapshot of these manifests, and that it is the current one. `place` is its id, and its number in the sequence."""
     number, sequence = place

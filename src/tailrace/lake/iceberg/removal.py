@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pyiceberg.table.metadata import TableMetadataV2
 
 from tailrace.lake.files.data_files import is_ours, run_of
-from tailrace.lake.iceberg.commit import TableChanges, commit
+from tailrace.lake.iceberg.commit import VersionChanges, commit
 from tailrace.lake.iceberg.snapshot import IcebergSnapshot, Manifest, listed_manifests, read_manifest, version_of
 from tailrace.lake.iceberg.store_io import name_in
 from tailrace.lake.table import DAY, Removed
@@ -45,7 +45,7 @@ def remove_unneeded(
     released: set[str] = set()
     if old:
         before = found
-        found = commit(store, name, found, TableChanges(forgotten=old))
+        found = commit(store, name, found, VersionChanges(forgotten=old))
         released = set(_names_of(store, before.metadata, old, found.manifests))
     needed = set(_names_of(store, found.metadata, [each.snapshot_id for each in found.metadata.snapshots], found.manifests))
     unneeded, waits = _unneeded(there, needed, released - needed, at, orphans_older_than)

@@ -22,7 +22,7 @@ from tailrace.lake.files.data_files import DataFiles
 from tailrace.lake.files.file_changes import NO_CHANGES, FileChanges
 from tailrace.lake.files.known_bounds import KnownBounds
 from tailrace.lake.iceberg.columns import arrow_schema, iceberg_schema
-from tailrace.lake.iceberg.commit import TableChanges, commit, who_committed
+from tailrace.lake.iceberg.commit import VersionChanges, commit, who_committed
 from tailrace.lake.iceberg.removal import MAX_AGE, MAX_VERSIONS, remove_unneeded
 from tailrace.lake.iceberg.snapshot import IcebergSnapshot, newest_version
 from tailrace.lake.table import DAY, METADATA, CommitNote, Removed, overtaken
@@ -75,15 +75,15 @@ class IcebergVersion:
     ) -> IcebergVersion:
         kept = _KEPT_FOR if note.kept_for is None else note.kept_for
         first = {**_DEFAULTS, MAX_AGE: f"{kept * 1000:.0f}", "comment": described}
-        return self._committed(name, TableChanges(changes, self._columns(schema), {**first, **_properties(note)}))
+        return self._committed(name, VersionChanges(changes, self._columns(schema), {**first, **_properties(note)}))
 
     def commit(self, name: str, changes: FileChanges, note: CommitNote) -> IcebergVersion:
-        return self._committed(name, TableChanges(changes, properties=_properties(note, settings=False)))
+        return self._committed(name, VersionChanges(changes, properties=_properties(note, settings=False)))
 
     def commit_columns(self, name: str, changes: FileChanges, note: CommitNote, schema: pa.Schema | None) -> IcebergVersion:
         """The same with the note's settings, and in these columns if they are others."""
         columns = self._columns(schema) if schema is not None else None
-        return self._committed(name, TableChanges(changes, columns, _properties(note)))
+        return self._committed(name, VersionChanges(changes, columns, _properties(note)))
 
     @contextmanager
     def going_on(self, name: str) -> Iterator[None]:
@@ -103,7 +103,7 @@ class IcebergVersion:
         snapshot, removed = remove_unneeded(self.store, name, self.snapshot, orphans_older_than)
         return replace(self, snapshot=snapshot), removed
 
-    def _committed(self, name: str, changes: TableChanges) -> IcebergVersion:
+    def _committed(self, name: str, changes: VersionChanges) -> IcebergVersion:
         return replace(self, snapshot=commit(self.store, name, self.snapshot, changes))
 
     def _columns(self, schema: pa.Schema) -> Any:
