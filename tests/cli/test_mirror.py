@@ -60,6 +60,7 @@ class Place:
     url: str
     environment: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, object] = field(default_factory=dict)
+    format: str = "delta"
 
     @property
     def store(self) -> Store:
@@ -71,7 +72,9 @@ class Place:
         return catalog.complete if catalog is not None else Lsn(0)
 
 
-@pytest.fixture(params=[pytest.param("directory", marks=pytest.mark.soak), "s3"])
+@pytest.fixture(
+    params=[pytest.param("directory", marks=pytest.mark.soak), "s3", pytest.param("s3, iceberg", marks=pytest.mark.soak)]
+)
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     if request.param == "directory":
         return Place(str(tmp_path / "lake"))
@@ -80,12 +83,23 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
         f"{seaweedfs.url}/{tmp_path.name}",
         {name.upper(): str(value) for name, value in seaweedfs.options.items()},
         seaweedfs.options,
+        request.param.removeprefix("s3, ") if "," in request.param else "delta",
     )
 
 
 @contextmanager
 def _following(server: Server, place: Place, state: Path, *more: str, source: str = "") -> Iterator[subprocess.Popen[str]]:
-    where = (source or server.data_dir, "--database", server.dbname, "--to", place.url, "--state", state)
+    where = (
+        source or server.data_dir,
+        "--database",
+        server.dbname,
+        "--to",
+        place.url,
+        "--state",
+        state,
+        "--format",
+        place.format,
+    )
     words = (TAILRACE, "mirror", *where, "--follow", "--every", "0.2s", "--json", *more)
     process = subprocess.Popen(
         list(map(str, words)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **place.environment}

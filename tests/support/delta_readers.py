@@ -23,17 +23,17 @@ def ids_by_others(table: Path, low: int, high: int) -> dict[str, tuple[list[int]
     """By reader, the column `id` of the table, and that of what lies between. Raises MissingProgram."""
     return {
         name: (every, between)
-        for name, every, between in map(json.loads, _told("table_ids.py", [str(table), str(low), str(high)]))
+        for name, every, between in map(json.loads, told(_environment(), "table_ids.py", [str(table), str(low), str(high)]))
     }
 
 
 def spark_sql(statements: Sequence[str], scratch: Path) -> list[list[list[str | None]]]:
     """The rows that each statement gives. Raises MissingProgram."""
-    return [json.loads(line) for line in _told("spark_sql.py", [str(scratch)], json.dumps(statements))]
+    return [json.loads(line) for line in told(_environment(), "spark_sql.py", [str(scratch)], json.dumps(statements))]
 
 
-def _told(script: str, words: Sequence[str], given: str = "") -> list[str]:
-    home = _environment()
+def told(home: Path, script: str, words: Sequence[str], given: str = "") -> list[str]:
+    """The lines of JSON that a script prints which lies in an environment."""
     command: list[Any] = [home / "venv/bin/python", home / script, *words]
     ran = subprocess.run(
         command, input=given, capture_output=True, text=True, timeout=SECONDS, check=False, env=_plain_environment()
