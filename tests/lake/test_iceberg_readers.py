@@ -33,15 +33,15 @@ def test_others_read_ours(tmp_path: Path) -> None:
 
 def test_icebergs_own_library_and_ours_by_turns(tmp_path: Path) -> None:
     """It reads ours in a catalog of a directory, writes, and cleans up; we go on from what it has written, and it reads that."""
-    folder = tmp_path / "ours/t"
+    folder = tmp_path / "ours/public.t"
     found = _edited(_made(folder), _rows(100, 50), [1, 2])
-    every = "SELECT id FROM lake.ours.t ORDER BY id"
+    every = "SELECT id FROM lake.ours.`public.t` ORDER BY id"
     said = spark_sql(
         [
-            every, "SELECT count(*), min(at), max(n) FROM lake.ours.t WHERE id BETWEEN 10 AND 120 AND text > 'x2'",
-            "INSERT INTO lake.ours.t SELECT id + 1000, 'theirs', at, n FROM lake.ours.t WHERE id < 10",
-            "DELETE FROM lake.ours.t WHERE id IN (5, 6)", "ALTER TABLE lake.ours.t ADD COLUMN more int",
-            "UPDATE lake.ours.t SET text = 'updated' WHERE id = 7", every,
+            every, "SELECT count(*), min(at), max(n) FROM lake.ours.`public.t` WHERE id BETWEEN 10 AND 120 AND text > 'x2'",
+            "INSERT INTO lake.ours.`public.t` SELECT id + 1000, 'theirs', at, n FROM lake.ours.`public.t` WHERE id < 10",
+            "DELETE FROM lake.ours.`public.t` WHERE id IN (5, 6)", "ALTER TABLE lake.ours.`public.t` ADD COLUMN more int",
+            "UPDATE lake.ours.`public.t` SET text = 'updated' WHERE id = 7", every,
         ],
         tmp_path,
     )  # fmt: skip
@@ -57,8 +57,8 @@ def test_icebergs_own_library_and_ours_by_turns(tmp_path: Path) -> None:
     found = _edited(theirs, _rows(5000, 10), [7, 1003])
     found = maintain(found, "t", FileLayout(("id",))).version
     said = spark_sql(
-        [every, "SELECT more FROM lake.ours.t WHERE id = 5001", "CALL lake.system.rewrite_data_files('ours.t')",
-         "CALL lake.system.expire_snapshots('ours.t')", every],
+        [every, "SELECT more FROM lake.ours.`public.t` WHERE id = 5001", "CALL lake.system.rewrite_data_files('ours.`public.t`')",
+         "CALL lake.system.expire_snapshots('ours.`public.t`')", every],
         tmp_path,
     )  # fmt: skip
     expected = _ids(pa.Table.from_batches(rows_of(found), found.open().schema))
