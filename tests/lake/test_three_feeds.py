@@ -34,6 +34,9 @@ def _tables(lake: Lake) -> dict[str, list[str]]:
     assert lake.catalog is not None
     found = {}
     for table in lake.catalog.tables.values():
+        if table.version < 0:
+            found[table.name] = []
+            continue
         store = lake.store.below(table.folder)
         snapshot = DeltaSnapshot.read(store)
         rows = pa.Table.from_batches(read_rows(store, snapshot), snapshot.schema)

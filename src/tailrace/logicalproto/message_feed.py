@@ -157,8 +157,21 @@ def _in_columns(batch: pa.RecordBatch, lsns: NDArray[np.int64], table: WantedTab
     arrays = {
         "lsn": pa.array(lsns[numbers], pa.int64()), "sequence": pa.array(numbers.astype(np.int32), pa.int32()),
         "new": _in_type(batch["new"], schema.field("new").type), "old": _in_type(batch["old"], schema.field("old").type),
+        "unchanged": _those_of(batch["unchanged"], schema.field("new").type.names),
     }  # fmt: skip
     return pa.RecordBatch.from_arrays([arrays[name] if name in arrays else batch[name] for name in COLUMNS], schema=schema)
+
+
+def _those_of(unchanged: pa.ListArray, names: Sequence[str]) -> pa.ListArray:
+    """The same lists of columns, without those that the table does not have any more."""
+    values = unchanged.flatten()
+    stays = pc.is_in(values, value_set=pa.array(names, values.type))
+    if pc.all(stays, min_count=0).as_py():
+        return unchanged
+    lengths = pc.fill_null(pc.list_value_length(unchanged), 0).to_numpy()
+    before = np.concatenate([[0], np.cumsum(stays.to_numpy(zero_copy_only=False))])
+    offsets = before[np.concatenate([[0], np.cumsum(lengths)])]
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values.filter(stays), mask=unchanged.is_null())
 
 
 def _in_type(rows: pa.StructArray, wanted: pa.StructType) -> pa.StructArray:
