@@ -7,6 +7,8 @@ transaction that commits there. Nothing in it is in memory but the batch that is
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +23,7 @@ from tailrace.feed import (
     FeedTable,
     PassedOver,
     RefusedChanges,
+    Result,
     TableChanges,
     UnplannedFeed,
     WantedTable,
@@ -41,20 +44,24 @@ class CopiedTable:
 
 @dataclass(frozen=True, slots=True)
 class CopyPiece:
-    """A part of a table's rows; `number` tells it from the table's other parts. `commit` is where its rows count as inserted."""
+    """A part of a table's rows; `number` tells it from the table's other parts. `commit` is where its rows count as inserted, at `time`."""
 
     oid: int
     number: int
     commit: Lsn
     rows: Rows
+    time: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class CopyFeed(UnplannedFeed):
-    """`span` ends just behind the snapshot: its rows count as committed there."""
+    """`span` ends just behind the snapshot: its rows count as committed there, at `time` (in microseconds of Unix's clock; None: not known). So many
+    `threads` read parts at once."""
 
     span: FeedSpan
     copied: Sequence[CopiedTable]
+    time: int | None = None
+    threads: int = 1
 
     def for_tables(self, outlet: str, *, rewrites: bool = False) -> Feed:
         return self
@@ -73,10 +80,17 @@ class CopyFeed(UnplannedFeed):
     def changes(self) -> ChangesOf:
         return changes_of_copy
 
+    def run(self, work: Callable[[Any], Result], pieces: Sequence[Any]) -> Iterator[Result]:
+        if self.threads == 1:
+            yield from map(work, pieces)
+            return
+        with ThreadPoolExecutor(self.threads) as threads:
+            yield from threads.map(work, pieces)
+
     def parts(self, oids: frozenset[int], since: int = 0) -> Iterator[FeedPart]:
         commit = Lsn(self.span.stop - 1)
         pieces = [
-            CopyPiece(each.relation.oid, number, commit, rows)
+            CopyPiece(each.relation.oid, number, commit, rows, self.time)
             for each in self.copied
             if each.relation.oid in oids and commit >= since
             for number, rows in enumerate(each.parts)
@@ -97,6 +111,7 @@ def changes_of_copy(piece: CopyPiece, wanted: Mapping[int, WantedTable]) -> Iter
             "commit_lsn": commit, "end_lsn": commit, "lsn": pa.array(np.full(count, piece.number, np.int64)),
             "sequence": pa.array((first + np.arange(count)).astype(np.int32)), "kind": pa.array(["insert"] * count),
             "unchanged": pa.ListArray.from_arrays(pa.array(np.zeros(count + 1, np.int32)), pa.array([], pa.string())),
+            "commit_timestamp": pa.array([piece.time] * count, pa.int64()).cast(schema.field("commit_timestamp").type),
             "new": row if row is not None else pa.array([{}] * count, schema.field("new").type),
         }  # fmt: skip
         columns = [arrays[name] if name in arrays else pa.nulls(count, schema.field(name).type) for name in COLUMNS]

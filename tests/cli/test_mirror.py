@@ -249,7 +249,7 @@ def test_it_ends_behind_a_commit(server: Server, place: Place, tmp_path: Path) -
 def test_a_commit_returns_when_the_lake_has_its_rows(server: Server, tmp_path: Path) -> None:
     """At remote_apply, whatever changes are gathered for otherwise. Rows of before the slot are named."""
     place, state = Place(str(tmp_path / "lake")), tmp_path / "state"
-    words = ("--synchronous-standby-names", "mirror", "--every", "1h")
+    words = ("--synchronous-standby-names", "mirror", "--every", "1h", "--no-copy")
     with _following(server, place, state, *words, source=server.dsn()) as process:
         until(lambda: place.complete or process.poll() is not None)
         server.say("ALTER SYSTEM SET synchronous_standby_names = 'tailrace'", "SELECT pg_reload_conf()")

@@ -53,6 +53,8 @@ class AskedSlot:
     captured: CatalogState | None
     standbys: str | None
     on: On
+    copies: bool
+    """Whether a new lake of a server that is connected to gets a copy of its tables first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,10 @@ def mirror(asked: AskedSlot, to: AskedLake, pace: Pace, until: Until, *, as_json
         shown = _Shown(progress, as_json)
         try:
             with _acquired(asked, pace, runner, is_new=is_new) as slot, _receiving(slot, asked, pace) as reception:
-                worker = ApplyWorker(slot, lake, pace, until, publications, asked.captured, shown.tell, reception.raise_failure)
+                worker = ApplyWorker(
+                    slot, lake, pace, until, publications, asked.captured, shown.tell, reception.raise_failure,
+                    copies=asked.copies and is_dsn(asked.source),
+                )  # fmt: skip
                 reception.on_failure = worker.waiter.wake
                 with _ended_by(worker.stop):
                     worker.run()

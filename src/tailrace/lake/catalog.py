@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from typing import Any
 
+from tailrace.apply.seen_transactions import SeenTransactions
 from tailrace.checksummed_file import FileKind, fact
 from tailrace.dataclass import dataclass
 from tailrace.errors import Overtaken, UsageError
@@ -69,6 +70,10 @@ class LakeCatalog:
     """What its tables hold (`lake/layouts/`)."""
     format: str = "delta"
     """Of its tables (`lake/formats.py`)."""
+    awaits_copy: bool = False
+    """Whether its tables are still to be copied from the source: nothing in it counts before that."""
+    copied: SeenTransactions | None = None
+    """What the snapshot has seen that its tables were copied under, until the lake has gone past that."""
 
     @classmethod
     def begun(cls, span: FeedSpan, layout: str = "mirror", format: str = "delta") -> LakeCatalog:
@@ -158,7 +163,8 @@ def write_catalog(catalog: LakeCatalog) -> bytes:
     facts = {
         "written": uuid.uuid4().hex,  # no two are equal: a store knows an object by a checksum of its bytes
         "system": str(catalog.system), "timeline": catalog.timeline, "database": catalog.database, "publications": list(catalog.publications),
-        "layout": catalog.layout, "format": catalog.format, "complete": str(catalog.complete), "committed": catalog.committed,
+        "layout": catalog.layout, "format": catalog.format, "awaits_copy": catalog.awaits_copy,
+        "copied": catalog.copied.facts() if catalog.copied else None, "complete": str(catalog.complete), "committed": catalog.committed,
         "stood": catalog.fingerprint.facts() if catalog.fingerprint else None,
         "tables": [
             [each.oid, each.folder, each.schema, each.name, each.version, str(each.changed), str(each.dropped) if each.dropped is not None else None]
@@ -185,4 +191,5 @@ def _catalog_from(facts: dict[str, Any], _: object) -> LakeCatalog:
         int(facts["system"]), fact(facts["timeline"], int), fact(facts["database"], int), tuple(facts["publications"]),
         Lsn.parse(facts["complete"]), fact(facts["committed"], int), LogFingerprint.of(facts["stood"]), {each.oid: each for each in tables},
         fact(facts.get("layout", "mirror"), str), fact(facts.get("format", "delta"), str),
+        fact(facts.get("awaits_copy", False), bool), SeenTransactions.of(facts.get("copied")),
     )  # fmt: skip

@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
+from tailrace.apply.seen_transactions import SeenTransactions
 from tailrace.catalog.names.qualified_names import write_table_name
 from tailrace.changes import change_schema
 from tailrace.dataclass import dataclass
@@ -106,6 +107,25 @@ class Lake:
         if self._stored.catalog is None:
             self._stored = self._stored.replaced(self.store, catalog)
 
+    def begin_anew(self, catalog: LakeCatalog) -> None:
+        """Of a lake that awaits its copy: what a run that died has copied goes, and the lake is as this says. Raises Overtaken where somebody else
+        has written to it."""
+        before = self._stored.catalog
+        assert before is not None and before.awaits_copy, "what counts is not thrown away"  # noqa: PT018
+        for table in before.tables.values():
+            folder = self.store.below(table.folder)
+            folder.delete([each.name for each in folder.list()])
+        self._open.clear()
+        self._stored = self._stored.replaced(self.store, catalog)
+
+    def copy(self, feed: Feed, copied: SeenTransactions) -> list[TableApplied]:
+        """Take in the rows of a lake that awaits them, copied by a snapshot that has seen these transactions."""
+        applied = self.apply(feed)
+        catalog = self._stored.catalog
+        assert catalog is not None, "the copy was applied"
+        self._stored = self._stored.replaced(self.store, replace(catalog, awaits_copy=False, copied=copied))
+        return applied
+
     def apply(self, feed: Feed, committed: int = 0, progress: Progress | None = None) -> list[TableApplied]:
         """Bring all tables to the end of the feed's span, whose last transaction commits at `committed` (microseconds since 2000). Raises Overtaken
         where somebody else was quicker: what is committed of it stays, and counts. Raises the error of a table that cannot be brought up: the catalog
@@ -123,12 +143,12 @@ class Lake:
                 hint="Give the WAL in between, or make the lake anew in another place.", lsn=catalog.complete,
             )  # fmt: skip
         check_history(catalog.fingerprint, catalog.timeline, feed, catalog.complete, f'lake "{self.store.url}"')
-        errors = TableErrors(feed)
+        errors, copied = TableErrors(feed), catalog.copied
         tables = self._changed(feed, catalog)
         catalog = self._with_new(feed, catalog, tables)
         targets = self._targets(feed, catalog, tables, errors)
         applied = []
-        for target, done in self._brought_up(feed, targets, errors, progress):
+        for target, done in self._brought_up(feed, targets, errors, progress, copied):
             table = catalog.tables[target.relation.oid].named_as(target.relation)
             self._open[table.oid] = done.version
             catalog = catalog.with_table(replace(table, version=done.version.version, changed=span.stop, dropped=target.dropped))
@@ -147,6 +167,7 @@ class Lake:
             replace(
                 catalog, timeline=span.timeline, complete=span.stop, committed=committed or catalog.committed,
                 fingerprint=feed.fingerprint_before(span.stop),
+                copied=copied if copied is not None and copied.end > span.stop else None,
             ),
         )  # fmt: skip
         return applied
@@ -246,8 +267,11 @@ class Lake:
         if start >= feed.span.stop:
             return None
         span: FeedSpan = replace(feed.span, start=start)
+        truncations = each.truncations
+        if position is not None and catalog.copied is not None:  # nobody truncated it while it was locked
+            truncations = tuple(truncation for truncation in truncations if truncation.commit_lsn >= catalog.copied.end)
         target = TargetTable(
-            each.relation, each.dropped, style, found, position, span, feed.fingerprint_before, each.rewrites, each.truncations
+            each.relation, each.dropped, style, found, position, span, feed.fingerprint_before, each.rewrites, truncations
         )
         return self.layout.shaped(target, each.lost)
 
@@ -260,15 +284,16 @@ class Lake:
     # -- brought up ----------------------------------------------------------------------------------------------------------------------
 
     def _brought_up(
-        self, feed: Feed, targets: Sequence[TargetTable], errors: TableErrors, progress: Progress | None
-    ) -> Iterator[tuple[TargetTable, BroughtUp]]:
+        self, feed: Feed, targets: Sequence[TargetTable], errors: TableErrors, progress: Progress | None,
+        copied: SeenTransactions | None,
+    ) -> Iterator[tuple[TargetTable, BroughtUp]]:  # fmt: skip
         if not targets:
             return
         wanted = {target.relation.oid: target.wanted(fill_missing=self.layout.fills_missing) for target in targets}
         read = frozenset(wanted).union(*(target.rewrites for target in targets if self.layout.reads_rewrites))
         step = counting(progress, feed.stretches + len(targets))
         with self._staging() as files:
-            staged = stage_changes(feed, read, wanted, files, step, self._own_files(targets))
+            staged = stage_changes(feed, read, wanted, files, step, self._own_files(targets), copied)
             waiting = dict(staged)
             try:
                 for target in targets:

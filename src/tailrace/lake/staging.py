@@ -20,6 +20,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tailrace.apply.seen_transactions import SeenTransactions
 from tailrace.dataclass import dataclass
 from tailrace.feed import ChangesOf, Feed, OrderKey, PassedOver, RefusedChanges, TableChanges, WantedTable
 from tailrace.publications.publishing.published_relation import warn_of_missing
@@ -127,12 +128,15 @@ def stage_changes(
     store: Store,
     done: Callable[[int], None],
     own: OwnFiles | None = None,
+    copied: SeenTransactions | None = None,
 ) -> dict[int, Staged]:
     """Decode the changes of these relations, wherever the feed's workers are, into `store`, which they reach as well: by oid, what became of each
-    table. `done` is told of how many stretches. `own` is there where files become a table's own."""
+    table. `done` is told of how many stretches. `own` is there where files become a table's own. What is in a copy already, which has seen
+    the transactions of `copied`, is left out.
+    """
     staged: dict[int, Staged] = {oid: Staged() for oid in wanted}
     passed_over: set[str] = set()
-    work = partial(write_changes, store, wanted, feed.changes, own or _STAGED)
+    work = partial(write_changes, store, wanted, feed.changes, own or _STAGED, copied)
     for part in feed.parts(oids, min((each.since for each in wanted.values()), default=0)):
         done(part.stretches - len(part.pieces))
         for results in feed.run(work, part.pieces):
@@ -152,7 +156,12 @@ def stage_changes(
 
 
 def write_changes(
-    store: Store, wanted: Mapping[int, WantedTable], changes_of: ChangesOf, own: OwnFiles, piece: Any
+    store: Store,
+    wanted: Mapping[int, WantedTable],
+    changes_of: ChangesOf,
+    own: OwnFiles,
+    copied: SeenTransactions | None,
+    piece: Any,
 ) -> list[FileWritten | RefusedChanges | PassedOver]:
     """Write the changes that a piece has for the tables `wanted` (by oid), a file for each table and rewrite. Runs in a worker."""
     written: list[FileWritten | RefusedChanges | PassedOver] = []
@@ -162,10 +171,13 @@ def write_changes(
             if not isinstance(each, TableChanges):
                 written.append(each)
                 continue
+            rows = each.rows if copied is None else copied.without(each.rows)
+            if not len(rows):
+                continue
             if file is None or (file.oid, file.rewrite) != (each.oid, each.rewrite):
                 stack.close()
                 file = stack.enter_context(_ChangesFile(store, own.name(each.oid), each.oid, each.rewrite, written))
-            file.add(own.shaped(each.oid, each.rows))
+            file.add(own.shaped(each.oid, rows))
     return written
 
 

@@ -18,14 +18,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import field
+from dataclasses import field, replace
 
 import numpy as np
 
 from tailrace.catalog.names.qualified_names import write_table_name
 from tailrace.catalog.state.catalog_state import CatalogState
+from tailrace.client.server_snapshot import ServerSnapshot, write_something
 from tailrace.dataclass import dataclass
-from tailrace.errors import MissingHistory, Overtaken, PeerError
+from tailrace.errors import MissingHistory, Overtaken, PeerError, UsageError
 from tailrace.feed import FeedSpan
 from tailrace.lake.catalog import LakeCatalog
 from tailrace.lake.complete_table import CompleteTable
@@ -39,8 +40,10 @@ from tailrace.publications.subscription import missing_publications
 from tailrace.replication.acquired import Acquired, Limit
 from tailrace.replication.apply_retry import ApplyRetry
 from tailrace.replication.earlier_log import earlier_windows
+from tailrace.replication.first_copy import BEFORE, THREADS, FirstCopy
 from tailrace.replication.receiving import Outage
 from tailrace.replication.waiting import Waiter
+from tailrace.sources.received_log import ReceivedLog
 from tailrace.storage.location_folder import is_received
 from tailrace.storage.segments import UnfinishedCopy
 from tailrace.window import WindowSize
@@ -99,6 +102,8 @@ class ApplyWorker:
     captured: CatalogState | None = None
     tell: Callable[[WindowApplied], None] = _nothing
     check: Callable[[], None] = _nothing
+    copies: bool = False
+    """Whether a lake that begins with a live server's log gets a copy of its tables first."""
     waiter: Waiter = field(default_factory=Waiter)
     is_stopping: bool = False
     _readers: CompleteTable = field(init=False)
@@ -118,6 +123,7 @@ class ApplyWorker:
         """Until what is asked for is in the lake, or somebody stops it. Raises Overtaken where others write to the lake again and again."""
         self._begin()
         self._take_earlier()
+        self._copy_tables()
         outage = Outage(self.acquired.location.warn, self.waiter)
         while not self._is_done:
             self.check()
@@ -144,9 +150,11 @@ class ApplyWorker:
         slot, lake, is_received_log = self.acquired.slot, self.lake, is_received(self.acquired.slot.source)
         if lake.catalog is None and is_received_log:
             names = tuple(sorted(self.publications))
+            start = slot.confirmed_flush_lsn
             begun = LakeCatalog(
-                slot.system, slot.timeline, slot.database_oid, names, slot.confirmed_flush_lsn, fingerprint=slot.fingerprint
-            )
+                slot.system, slot.timeline, slot.database_oid, names, Lsn(start - BEFORE if self.copies else start),
+                fingerprint=slot.fingerprint, layout=lake.layout.name, format=lake.format.name, awaits_copy=self.copies,
+            )  # fmt: skip
             try:
                 lake.begin(begun)
             except Overtaken:  # two begin at once
@@ -156,9 +164,61 @@ class ApplyWorker:
         timeline = max(slot.timeline, catalog.timeline)
         span = FeedSpan(slot.system, timeline, catalog.complete, catalog.complete, slot.database_oid, self.publications)
         catalog.check_is_of(span, lake.store.url)
+        if catalog.awaits_copy:
+            self._prepare_copy(catalog)
+            return
         self._readers.advance(catalog)
         if is_received_log:
             self._await_others(catalog)
+
+    def _prepare_copy(self, catalog: LakeCatalog) -> None:
+        """What a run that died has copied goes."""
+        slot, log = self.acquired.slot, ReceivedLog.of(self.acquired.slot.source)
+        if log is None or not self.copies:
+            raise UsageError(
+                f'lake "{self.lake.store.url}" awaits a copy of its tables',
+                hint="Go on with the connection string and the state location with which it was begun, or remove it.", sqlstate="55000",
+            )  # fmt: skip
+        self.lake.begin_anew(
+            replace(catalog, complete=Lsn(slot.confirmed_flush_lsn - BEFORE), tables={}, fingerprint=slot.fingerprint)
+        )
+
+    def _copy_tables(self) -> None:
+        """Until the lake has its tables' rows, or this is to stop."""
+        acquired = self.acquired
+        while self._awaits_copy and not self.is_stopping:
+            log, began = ReceivedLog.of(acquired.slot.source), time.monotonic()
+            assert log is not None, "whose lake awaits a copy receives a log"
+            database, warn = acquired.slot.database, acquired.location.warn
+            with ServerSnapshot.taken(log.dsn, database, THREADS, warn, lambda: self.is_stopping) as snapshot:
+                if snapshot is None or (window := self._window_to(snapshot.seen.end, log)) is None:
+                    continue
+                applied = FirstCopy(database, self.lake, self.publications, acquired.location.path).take(snapshot, window)
+            acquired.go_to(acquired.read_upto)  # the window comes again, for what the copy has not seen
+            self._is_new = False
+            assert self.lake.catalog is not None, "it was copied"
+            self.tell(WindowApplied(self.lake.catalog.complete, 0, applied, time.monotonic() - began, 0))
+
+    def _window_to(self, end: Lsn, log: ReceivedLog) -> Pipeline | None:
+        """A window from where the lake is that reaches so far; None where so much lies in between that the lake is to begin behind a part of it."""
+        acquired = self.acquired
+        write_something(log.dsn, acquired.slot.database)
+        while not self.is_stopping:
+            self.check()
+            if not self.pace.follows:
+                log.catch_up(acquired.location.warn)
+            polled = acquired.poll(OF_TABLES, Limit(None, self.pace.window))
+            if not isinstance(polled, NothingNew):
+                if polled.span.stop >= end:
+                    return polled
+                if self._is_full(polled):
+                    acquired.confirm(polled.span.stop)
+                    assert self.lake.catalog is not None, "it awaits its copy"
+                    self._prepare_copy(self.lake.catalog)
+                    return None
+                acquired.go_to(acquired.read_upto)
+            self.waiter.sleep(time.monotonic() + _LOOK_AGAIN)
+        return None
 
     def _await_others(self, catalog: LakeCatalog) -> None:
         """A new slot begins where its server is: another run that keeps the lake may be about to come there."""
@@ -198,6 +258,8 @@ class ApplyWorker:
 
     def _take_earlier(self) -> None:
         """What commits before the slot begins, and is not in the lake: nothing of it is confirmed."""
+        if self._awaits_copy:
+            return
         while (windows := earlier_windows(self.acquired, self.lake, self.captured, self.until.lsn, self.pace.window)) is not None:
             cut = None
             with closing(windows):
@@ -273,6 +335,10 @@ class ApplyWorker:
     @property
     def _is_done(self) -> bool:
         return self.is_stopping or (self.until.lsn is not None and self.acquired.read_upto >= self.until.lsn)
+
+    @property
+    def _awaits_copy(self) -> bool:
+        return self.lake.catalog is not None and self.lake.catalog.awaits_copy
 
     @property
     def _is_at_end(self) -> bool:

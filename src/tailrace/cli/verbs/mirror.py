@@ -43,6 +43,9 @@ def mirror(
     format: Annotated[
         str, typer.Option("--format", help="Format of the tables: delta, or iceberg. A lake keeps the format that it was made with.")
     ] = "",
+    no_copy: Annotated[
+        bool, typer.Option("--no-copy", help="Of a server that is connected to: leave out rows that were there before the slot.")
+    ] = False,
     numeric: Annotated[str, typer.Option(help="Numerics as decimal, or as text.")] = "decimal",
     arrays: Annotated[str, typer.Option(help="Arrays as list, or as text.")] = "list",
     times: Annotated[str, typer.Option(help="Times as native, or as text.")] = "native",
@@ -65,6 +68,8 @@ def mirror(
     from tailrace.slots.syncrep import parse_synchronous_standby_names
 
     parse_synchronous_standby_names(synchronous_standby_names or "")
-    slot_asked = work.AskedSlot(source_of(source), database, state, slot, captured(catalog), synchronous_standby_names, on)
+    slot_asked = work.AskedSlot(
+        source_of(source), database, state, slot, captured(catalog), synchronous_standby_names, on, not no_copy
+    )
     lake_asked = work.AskedLake(to, options, numeric, arrays, times, not no_deletion_vectors, publication or [], layout, format)
     work.mirror(slot_asked, lake_asked, work.pace_of(size, seconds, follows=follow), work.until_of(moment), as_json=as_json)

@@ -1,0 +1,244 @@
+"""A snapshot of a live server under which its tables are copied, and which transactions it has seen.
+
+In: a connection string and a database whose log is received. Out: `ServerSnapshot`, for as long as a `with` lasts: sessions that copy under it, and
+the changes of a transaction that it has not seen are to be applied behind the copy. That is decided by the transaction's xid, and not by LSN: a
+transaction may have its commit record in the log and be invisible still.
+
+What a transaction wrote before the log is received would be missing where it is invisible; so those that ran when the log began are waited for. The
+tables are locked against TRUNCATE and ALTER TABLE, which no snapshot holds up.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from queue import SimpleQueue
+from typing import Any
+
+import numpy as np
+
+from tailrace.apply.seen_transactions import SeenTransactions
+from tailrace.client.conninfo import conninfo_of
+from tailrace.dataclass import dataclass
+from tailrace.errors import PeerError, UsageError
+from tailrace.model import Lsn, Relation
+from tailrace.types.quoting import quote_identifier
+from tailrace.wire.binary_copy import rows_behind_header
+from tailrace.wire.copied_rows import SETTINGS, CopiedRows
+
+_PART_BLOCKS = 8192
+"""Of a table that are copied at once."""
+_BATCH_BYTES = 8 << 20
+_POLL = 0.2
+_LOCK_MILLISECONDS = 1000
+_TOLD_AFTER = 5.0
+_TABLES = """
+SELECT c.oid::bigint, n.nspname::text, c.relname::text, has_table_privilege(c.oid, 'SELECT'), coalesce(pg_relation_size(c.oid), 0),
+  (SELECT json_agg(json_build_array(a.attnum, a.attname, a.atttypid::bigint, a.atttypmod) ORDER BY a.attnum) FROM pg_attribute a
+    WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped)
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind = 'r' AND c.relpersistence = 'p' AND c.oid >= 16384 AND c.relrewrite = 0
+"""
+_WHO = """
+SELECT string_agg(coalesce('prepared transaction "' || p.gid || '"', 'process ' || a.pid), ', ')
+FROM pg_snapshot_xip(pg_current_snapshot()) AS running (xid)
+LEFT JOIN pg_stat_activity a ON a.backend_xid = running.xid::xid LEFT JOIN pg_prepared_xacts p ON p.transaction = running.xid::xid
+WHERE a.pid IS NOT NULL OR p.gid IS NOT NULL
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerTable:
+    """As the snapshot has it; `size` in bytes. `columns` are their numbers, names, types and type modifiers."""
+
+    schema: str
+    name: str
+    is_readable: bool
+    size: int
+    columns: tuple[tuple[int, str, int, int], ...]
+
+    def check_is(self, relation: Relation, at: Lsn) -> None:
+        """Raise PeerError where the log has other columns of it there, or its rows may not be read."""
+        columns = tuple((each.number, each.name, each.live_type.oid, each.typmod) for each in relation.live_columns)
+        if (self.schema, self.name, self.columns) != (relation.schema, relation.name, columns):
+            raise PeerError(
+                f"table {relation} is another in the log than in the snapshot under which it was to be copied", lsn=at
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class TablePart:
+    """Some of a table's rows, which whoever reads them copies in one of the `sessions`: from block `first` on, before block `behind` (None: to the
+    end)."""
+
+    sessions: SimpleQueue[Any]
+    rows: CopiedRows
+    where: str | None
+    first: int
+    behind: int | None
+
+    def __call__(self) -> Iterator[Any]:
+        """Record batches. Raises PeerError as the server does."""
+        import psycopg  # noqa: PLC0415 - only those who connect need it
+
+        session = self.sessions.get()
+        try:
+            with session.cursor().copy(self._command) as copy:
+                yield from self._batches(copy)
+        except psycopg.Error as error:
+            raise as_ours(error, f"table {self.rows.relation}") from error
+        finally:
+            self.sessions.put(session)
+
+    def _batches(self, copy: Any) -> Iterator[Any]:
+        parts, size, is_first = [], 0, True
+        for data in copy:
+            parts.append(bytes(data)[rows_behind_header(bytes(data)) :] if is_first else data)
+            is_first = False
+            size += len(parts[-1])
+            if size >= _BATCH_BYTES:
+                yield self.rows.batch(np.frombuffer(b"".join(parts), np.uint8))
+                parts, size = [], 0
+        if size > 2:  # the trailer alone is no row
+            yield self.rows.batch(np.frombuffer(b"".join(parts), np.uint8))
+
+    @property
+    def _command(self) -> str:
+        relation = self.rows.relation
+        only = "ONLY " if relation.kind == "r" else ""
+        where = [f"({self.where})"] if self.where else []
+        if self.first:
+            where.append(f"ctid >= '({self.first},0)'::tid")
+        if self.behind is not None:
+            where.append(f"ctid < '({self.behind},0)'::tid")
+        condition = f" WHERE {' AND '.join(where)}" if where else ""
+        table = f"{only}{quote_identifier(relation.schema)}.{quote_identifier(relation.name)}"
+        return f"COPY (SELECT {self.rows.select_list} FROM {table}{condition}) TO STDOUT (FORMAT binary)"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSnapshot:
+    """In the `sessions`, which hold locks on all tables; `tables` are all of users that are logged, by oid; `time` is in microseconds of Unix's
+    clock."""
+
+    sessions: SimpleQueue[Any]
+    seen: SeenTransactions
+    tables: dict[int, ServerTable]
+    time: int
+
+    @classmethod
+    @contextmanager
+    def taken(
+        cls, dsn: str, database: str, sessions: int, tell: Callable[[str], None], is_stopping: Callable[[], bool]
+    ) -> Iterator[ServerSnapshot | None]:
+        """None where it is to stop while transactions are waited for. Raises UsageError on a standby, whose snapshots do not tell which transactions
+        are over, and PeerError as the server does."""
+        import psycopg  # noqa: PLC0415 - only those who connect need it
+
+        try:
+            with ExitStack() as stack:
+                first, *others = (stack.enter_context(_session(dsn, database)) for _ in range(1 + sessions))
+                if _value(first, "SELECT pg_is_in_recovery()"):
+                    raise UsageError(
+                        "tables cannot be copied from a server in recovery",
+                        hint="Give the primary's connection string; or --no-copy, for what changes from now on.", sqlstate="55000",
+                    )  # fmt: skip
+                if not _await_older(first, tell, is_stopping) or not _lock(first, others, is_stopping):
+                    yield None
+                    return
+                leader, *followers = others
+                ((name, text, at),) = leader.execute(
+                    "SELECT pg_export_snapshot(), pg_current_snapshot()::text, (extract(epoch FROM now()) * 1000000)::bigint"
+                ).fetchall()
+                end = Lsn.parse(_value(leader, "SELECT pg_current_wal_insert_lsn()::text"))
+                for each in followers:
+                    each.execute(f"SET TRANSACTION SNAPSHOT '{name}'")
+                there = {
+                    int(oid): ServerTable(schema, table, may, int(size), tuple(map(tuple, columns or ())))
+                    for oid, schema, table, may, size, columns in leader.execute(_TABLES).fetchall()
+                }
+                free: SimpleQueue[Any] = SimpleQueue()
+                for each in others:
+                    free.put(each)
+                yield cls(free, SeenTransactions.parse(text, end), there, int(at))
+        except psycopg.Error as error:
+            raise as_ours(error) from error
+
+    def parts(self, rows: CopiedRows, where: str | None, block_size: int = 8192) -> list[TablePart]:
+        """A table's rows, in parts that can be copied apart from each other."""
+        known = self.tables.get(rows.relation.oid)
+        blocks = -(-known.size // block_size) if known is not None and rows.relation.kind == "r" else 0
+        firsts = list(range(0, max(1, blocks), _PART_BLOCKS))
+        ends: list[int | None] = [*firsts[1:], None]
+        return [TablePart(self.sessions, rows, where, first, behind) for first, behind in zip(firsts, ends, strict=True)]
+
+
+def write_something(dsn: str, database: str) -> None:
+    """Have the server's log grow: by the commit of a transaction that does nothing."""
+    import psycopg  # noqa: PLC0415 - only those who connect need it
+
+    try:
+        with _session(dsn, database) as connection:
+            connection.execute("SELECT pg_current_xact_id()")
+    except psycopg.Error as error:
+        raise as_ours(error) from error
+
+
+@contextmanager
+def _session(dsn: str, database: str) -> Iterator[Any]:
+    import psycopg  # noqa: PLC0415 - see above
+
+    words = conninfo_of(dsn, dbname=database, client_encoding="UTF8")
+    with psycopg.connect(words, autocommit=True, fallback_application_name="tailrace") as connection:
+        for name, value in SETTINGS.items():
+            connection.execute("SELECT set_config(%s, %s, false)", (name, value))
+        yield connection
+
+
+def _lock(asked: Any, sessions: Sequence[Any], is_stopping: Callable[[], bool]) -> bool:
+    """Have each session lock all tables, so that nobody alters or truncates them, before any has a snapshot. One that waits for a lock waits for who
+    alters the table, who may wait for another session of ours: so nobody waits long, but all let go and try again. False where it is to stop."""
+    import psycopg  # noqa: PLC0415 - see above
+
+    while not is_stopping():
+        names = [(schema, name) for _, schema, name, may, *_ in asked.execute(_TABLES).fetchall() if may]
+        try:
+            for each in sessions:
+                each.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+                each.execute(f"SET LOCAL lock_timeout = {_LOCK_MILLISECONDS}")
+                for schema, name in names:
+                    each.execute(f"LOCK TABLE ONLY {quote_identifier(schema)}.{quote_identifier(name)} IN ACCESS SHARE MODE")
+            return True
+        except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName, psycopg.errors.LockNotAvailable):
+            for each in sessions:
+                each.execute("ROLLBACK")
+            time.sleep(_POLL)
+    return False
+
+
+def _await_older(connection: Any, tell: Callable[[str], None], is_stopping: Callable[[], bool]) -> bool:
+    """Wait until all transactions are over that run now. False where it is to stop before that."""
+    xmax, began, told = int(_value(connection, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text")), time.monotonic(), False
+    while int(_value(connection, "SELECT pg_snapshot_xmin(pg_current_snapshot())::text")) < xmax:
+        if is_stopping():
+            return False
+        if not told and time.monotonic() - began > _TOLD_AFTER:
+            told = True
+            tell(f"waiting for transactions that began before the log is received: {_value(connection, _WHO) or 'unknown'}")
+        time.sleep(_POLL)
+    return True
+
+
+def _value(connection: Any, query: str) -> Any:
+    ((value,),) = connection.execute(query).fetchall()
+    return value
+
+
+def as_ours(error: Any, what: str = "") -> PeerError:
+    """A server's error, with its words."""
+    diag = error.diag
+    message = diag.message_primary or str(error).strip() or type(error).__name__
+    return PeerError(
+        message, detail=diag.message_detail or "", hint=diag.message_hint or "", context=what, sqlstate=diag.sqlstate or "08006"
+    )

@@ -1,0 +1,230 @@
+"""A lake of a live server has the rows that were there before it: the copy and the log meet without a gap and without an overlap."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lake.test_mirror import TYPES
+from support.beginning import until
+from support.builds import find_build
+from support.sampling import some_of
+from support.servers import Server
+from support.storm import begin, different, storm
+from tailrace.lake.catalog import StoredCatalog
+from tailrace.lake.reading import read_table
+from tailrace.storage.local_store import LocalStore
+
+pytestmark = pytest.mark.postgres
+TAILRACE = Path(sys.executable).with_name("tailrace")
+SETTINGS = {"wal_keep_size": "500MB", "max_prepared_transactions": "10"}
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Server]:
+    with Server(18, SETTINGS, test_decoding=False) as server:
+        yield server
+
+
+@pytest.fixture
+def server(running: Server) -> Iterator[Server]:
+    """In a database of its own."""
+    before, name = running.dbname, f"d{time.monotonic_ns()}"
+    running.sql(f"CREATE DATABASE {name} STRATEGY file_copy")
+    running.dbname = name
+    yield running
+    running.dbname = before
+
+
+def _words(server: Server, home: Path, *more: str, dsn: str = "") -> list[str]:
+    where = ("--database", server.dbname, "--to", home / "lake", "--state", home / "state")
+    return list(map(str, (TAILRACE, "mirror", dsn or server.dsn(), *where, *more)))
+
+
+def _mirrored(server: Server, home: Path, *more: str, dsn: str = "") -> str:
+    """What it printed."""
+    done = subprocess.run(_words(server, home, *more, dsn=dsn), capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout + done.stderr
+
+
+def _rows(home: Path, name: str) -> list[dict[str, Any]]:
+    return sorted(read_table(home / "lake" / f"public.{name}").to_pylist(), key=str)
+
+
+@pytest.mark.parametrize("seed", some_of([pytest.param(seed, id=str(seed)) for seed in range(20)], 7))
+def test_under_a_storm(server: Server, tmp_path: Path, seed: int) -> None:
+    """Of DDL, TRUNCATE, savepoints and key moves; with transactions that were prepared before the snapshot and end behind it."""
+    begin(server)
+    server.say("BEGIN; INSERT INTO plain VALUES (70000, 'prepared', 1); PREPARE TRANSACTION 'early'")
+    with storm(server, seed):
+        time.sleep(0.3)
+        with subprocess.Popen(_words(server, tmp_path), stderr=subprocess.PIPE, text=True) as process:
+            time.sleep(random.Random(seed).random())
+            server.say("COMMIT PREPARED 'early'")
+            server.say("BEGIN; INSERT INTO plain VALUES (70001, 'prepared', 1); PREPARE TRANSACTION 'late'")
+            assert process.stderr is not None
+            said = process.stderr.read()
+        assert process.returncode == 0, said
+    server.say("COMMIT PREPARED 'late'")
+    _mirrored(server, tmp_path)
+    assert different(server, LocalStore(tmp_path / "lake")) == []
+
+
+@pytest.mark.parametrize("major", [14, *[pytest.param(major, marks=pytest.mark.matrix) for major in (15, 16, 17)]])
+def test_every_major(major: int, tmp_path: Path) -> None:
+    find_build(major)
+    with Server(major, SETTINGS, test_decoding=False, dbname="app") as server:
+        begin(server)
+        with storm(server, major):
+            _mirrored(server, tmp_path)
+        _mirrored(server, tmp_path)
+        assert different(server, LocalStore(tmp_path / "lake")) == []
+
+
+def test_what_is_copied_is_as_what_is_streamed(server: Server, tmp_path: Path) -> None:
+    """Of every type."""
+    script = [each for each in TYPES.split(";\n") if each.strip()]
+    more = (
+        'CREATE TABLE odd (id int PRIMARY KEY, c char(7), v varchar, n name, q "char", x xml, b bit varying, nu numeric, nn numeric(9,2)[],'
+        " cs couple[], ms mood[], rc regclass, it interval[], ip inet, cd cidr, tz timetz, g int GENERATED ALWAYS AS (id * 2) STORED, bo boolean[])"
+    )
+    values = (
+        "({}, 'ab ', 'c', 'nm', 'q', '<a/>', '101', 1e-20, '{{1.25,NULL}}', '{{\"(1,x)\",NULL}}', '{{good,bad}}', 'kinds', '{{1 day}}', '10.0.0.1',"
+        " '10.0.0.0/8', '01:02+03', DEFAULT, '{{t,NULL}}'), ({}, {})"
+    )
+    nothing = ", ".join(["NULL"] * 15 + ["DEFAULT", "NULL"])
+    server.say(*script, more, f"INSERT INTO odd VALUES {values.format(1, 2, nothing)}")
+    _mirrored(server, tmp_path)
+    again = [
+        each.replace("(1,", "(11,").replace("    1, '1 month", "    11, '1 month").replace("(id) VALUES (2)", "(id) VALUES (12)")
+        for each in script
+    ]
+    server.say(*(each for each in again if "INSERT" in each), f"INSERT INTO odd VALUES {values.format(11, 12, nothing)}")
+    _mirrored(server, tmp_path)
+    for name in ("kinds", "odd"):
+        by_id = {row.pop("id"): row for row in _rows(tmp_path, name)}
+        assert by_id.keys() == {1, 2, 11, 12}
+        for copied, streamed in ((1, 11), (2, 12)):
+            ours, theirs = ({k: str(v) for k, v in by_id[each].items() if k != "g"} for each in (copied, streamed))
+            assert ours == theirs
+            assert by_id[copied].get("g") in (None, 2 * copied)
+
+
+def test_what_is_published(server: Server, tmp_path: Path) -> None:
+    """The rows and columns that a subscriber copies."""
+    begin(server)
+    server.say(
+        "CREATE PUBLICATION p FOR TABLE plain (id, v) WHERE (id > 100), bag WHERE (v = 1)",
+        "INSERT INTO bag VALUES (1, 'x'), (2, 'y')",
+    )
+    _mirrored(server, tmp_path, "--publication", "p")
+    with server.connect() as connection:
+        assert [tuple(row.values()) for row in _rows(tmp_path, "plain")] == sorted(
+            connection.execute("SELECT id, v FROM plain WHERE id > 100").fetchall(),
+            key=lambda row: str(dict(zip(("id", "v"), row, strict=True))),
+        )
+    assert {row["v"] for row in _rows(tmp_path, "bag")} == {1}
+    assert not (tmp_path / "lake/public.pair").exists()
+
+
+@pytest.mark.parametrize("layout", ["changes", "history"])
+def test_layouts(server: Server, tmp_path: Path, layout: str) -> None:
+    server.say("CREATE TABLE t (id int PRIMARY KEY, v text)", "INSERT INTO t VALUES (1, 'a'), (2, 'b')")
+    _mirrored(server, tmp_path, "--layout", layout)
+    server.say("UPDATE t SET v = 'c' WHERE id = 1")
+    _mirrored(server, tmp_path)
+    rows = _rows(tmp_path, "t")
+    if layout == "changes":
+        assert sorted(row["kind"] for row in rows) == ["insert", "insert", "update"]
+        assert all(row["commit_timestamp"] is not None for row in rows)
+    else:
+        assert sorted((row["id"], row["v"], row["valid_to"] is None) for row in rows) == [
+            (1, "a", False),
+            (1, "c", True),
+            (2, "b", True),
+        ]
+
+
+def test_rows_of_before_may_be_left_out(server: Server, tmp_path: Path) -> None:
+    server.say("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+    assert "rows that were written before" not in _mirrored(server, tmp_path, "--no-copy")
+    server.say("INSERT INTO t VALUES (2)")
+    assert "rows that were written before" in _mirrored(server, tmp_path, "--no-copy")
+    assert _rows(tmp_path, "t") == [{"id": 2}]
+
+
+def test_who_is_waited_for(server: Server, tmp_path: Path) -> None:
+    """A transaction that began before the log is received, and is told; a table that somebody alters meanwhile."""
+    server.say("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+    _mirrored(server, tmp_path / "first")  # its slot begins behind all others
+    with server.connect() as other, subprocess.Popen(
+        _words(server, tmp_path, "--follow"), stderr=subprocess.PIPE, text=True
+    ) as process:  # fmt: skip
+        until(lambda: StoredCatalog.read(LocalStore(tmp_path / "lake")).catalog is not None or process.poll() is not None)
+        other.execute("BEGIN; LOCK TABLE t; INSERT INTO t VALUES (2)")
+        time.sleep(2)
+        catalog = StoredCatalog.read(LocalStore(tmp_path / "lake")).catalog
+        assert catalog is not None
+        other.execute("ALTER TABLE t ADD v int DEFAULT 7; COMMIT")
+        until(lambda: not _awaits(tmp_path))
+        server.say("INSERT INTO t VALUES (3)")
+        until(lambda: len(_rows(tmp_path, "t")) == 3)
+        process.send_signal(signal.SIGTERM)
+        assert process.stderr is not None
+        said = process.stderr.read()
+    assert process.returncode == 0, said
+    assert _rows(tmp_path, "t") == [{"id": 1, "v": 7}, {"id": 2, "v": 7}, {"id": 3, "v": 7}]
+
+
+def _awaits(home: Path) -> bool:
+    catalog = StoredCatalog.read(LocalStore(home / "lake")).catalog
+    return catalog is None or catalog.awaits_copy
+
+
+def test_killed_while_it_copies(server: Server, tmp_path: Path) -> None:
+    """The next run begins anew; what there is of before counts for nothing."""
+    begin(server)
+    server.say(
+        "CREATE TABLE wide (id int PRIMARY KEY, v text)",
+        "INSERT INTO wide SELECT n, repeat('x', 1000) FROM generate_series(1, 30000) n",
+    )
+    dice, killed = random.Random(7), 0
+    with storm(server, 77, pause=0.05):
+        for _ in range(8):
+            with subprocess.Popen(_words(server, tmp_path), stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
+                threading.Event().wait(1 + dice.random() * 3)
+                killed += process.poll() is None and _awaits(tmp_path)
+                process.kill()
+        _mirrored(server, tmp_path)
+    _mirrored(server, tmp_path)
+    assert killed
+    server.say("DROP TABLE wide")
+    assert read_table(tmp_path / "lake/public.wide").num_rows == 30000
+    _mirrored(server, tmp_path)
+    assert different(server, LocalStore(tmp_path / "lake")) == []
+
+
+def test_what_may_not_be_read(server: Server, tmp_path: Path) -> None:
+    server.say("CREATE TABLE t (id int PRIMARY KEY)", "CREATE ROLE reader LOGIN REPLICATION", "INSERT INTO t VALUES (1)")
+    server.say("GRANT EXECUTE ON FUNCTION pg_read_binary_file(text, bigint, bigint, boolean) TO reader")
+    dsn = server.dsn().replace("user=postgres", "user=reader")
+    done = subprocess.run(_words(server, tmp_path, dsn=dsn), capture_output=True, text=True, check=False, timeout=60)
+    server.say("GRANT SELECT ON t TO reader")
+    assert (done.returncode, "permission denied for table t" in done.stderr, "GRANT SELECT" in done.stderr) == (1, True, True)
+    _mirrored(server, tmp_path, dsn=dsn)
+    assert _rows(tmp_path, "t") == [{"id": 1}]
+    server.say(
+        "REVOKE ALL ON t FROM reader",
+        "REVOKE ALL ON FUNCTION pg_read_binary_file(text, bigint, bigint, boolean) FROM reader",
+        "DROP ROLE reader",
+    )
