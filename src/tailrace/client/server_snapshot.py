@@ -65,6 +65,12 @@ class ServerTable:
             raise PeerError(
                 f"table {relation} is another in the log than in the snapshot under which it was to be copied", lsn=at
             )
+        if not self.is_readable:
+            raise PeerError(
+                f"permission denied for table {relation.name}", sqlstate="42501", context=f"first copy of {relation}",
+                hint="GRANT SELECT on it, and on all others that the lake is to have, to the role that connects; or --no-copy, for what changes "
+                "from now on.",
+            )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,8 @@ class FirstCopy:
         relations = [each for each in tables_there(window.history, snapshot.seen.end) if each.oid in snapshot.tables]
         for relation in relations:
             snapshot.tables[relation.oid].check_is(relation, snapshot.seen.end)
-        span = replace(window.span, start=Lsn(window.span.start - BEFORE), stop=window.span.start)
+        begin, names = window.span.start, tuple(self.publications)
+        span = replace(window.span, start=Lsn(begin - BEFORE), stop=begin, publications=names)
         wanted = self._wanted(window, relations, snapshot.seen.end)
         tables = [
             CopiedTable(relation, snapshot.parts(CopiedRows(relation, self.lake.style), where)) for relation, where in wanted
