@@ -22,6 +22,7 @@ from tailrace.demo.compare import compare_rows
 from tailrace.errors import InsufficientLogging, Overtaken, TailraceError, UsageError
 from tailrace.lake.catalog import StoredCatalog
 from tailrace.lake.delta.table import DeltaVersion
+from tailrace.lake.formats import FORMATS
 from tailrace.lake.lake import Lake
 from tailrace.lake.quarantine import Quarantine
 from tailrace.lake.replay import replay
@@ -62,8 +63,19 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
     return open_store(f"{seaweedfs.url}/{tmp_path.name}", seaweedfs.options)
 
 
+_format = ["delta"]
+
+
+@pytest.fixture(params=FORMATS)
+def each_format(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Lakes are of this format."""
+    _format[:] = [request.param]
+    yield
+    _format[:] = ["delta"]
+
+
 def _opened(store: Store, layout: str = "mirror", style: ArrowStyle = ArrowStyle(), on_error: str = "quarantine") -> Lake:  # noqa: B008 (frozen)
-    return Lake.open(store, style, layout=layout, on_error=on_error)
+    return Lake.open(store, style, layout=layout, format=_format[0], on_error=on_error)
 
 
 def _apply(server: Server, lake: Lake, upto: Lsn | None = None) -> dict[str, int]:
@@ -143,6 +155,7 @@ def test_one_row_among_thousands(server: Server, store: Store, kind: str, good: 
     assert len(_rows(lake, oid)) == 3001
 
 
+@pytest.mark.usefixtures("each_format")
 def test_put_right_at_the_source(server: Server, store: Store) -> None:
     """What follows a change of the same row waits with it; the last says what the row is, and those before need not be applied."""
     server.say(
@@ -273,6 +286,7 @@ INSERT INTO t (id) VALUES (2)
 """
 
 
+@pytest.mark.usefixtures("each_format")
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_every_value_comes_back(server: Server, tmp_path: Path, layout: str) -> None:
     """Of any type, nulls, and what a record left out since it had not changed."""
@@ -348,6 +362,7 @@ def test_a_partitioned_table_as_one(server: Server, tmp_path: Path) -> None:
 # -- a whole table -----------------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("each_format")
 def test_rows_that_cannot_be_told_apart(server: Server, store: Store) -> None:
     """The table stays where it is; the others go on; a replay does not guess, and what replaces all rows lets it go on."""
     server.say("CREATE TABLE h (a int)", "CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO h VALUES (1), (2)")
@@ -512,8 +527,9 @@ def _contents(lake: Lake, oid: int) -> Counter[str]:
     return Counter(repr({name: shown(value) for name, value in row.items()}) for row in _rows(lake, oid).to_pylist())
 
 
+@pytest.mark.usefixtures("each_format")
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.soak)])
 def test_a_walk(server: Server, tmp_path: Path, layout: str, seed: int) -> None:
     """Windows and replays anywhere: in the end the tables are what they are where everything fitted from the beginning, and nothing that is
     in the lake meanwhile is older than what was there before."""
@@ -624,7 +640,8 @@ def _is_equal_as_text(server: Server, lake: Lake) -> None:
     assert sorted(there) == sorted(tuple(row.values()) for row in _rows(lake, _oid(server, "t")).to_pylist())
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.usefixtures("each_format")
+@pytest.mark.parametrize("layout", ["mirror", *(pytest.param(each, marks=pytest.mark.soak) for each in LAYOUTS[1:])])
 def test_two_runs_and_a_replay_at_once(server: Server, store: Store, layout: str, tmp_path: Path) -> None:
     """Windows of different lengths, and replays in between: each change is there once."""
     chance = random.Random(layout)
