@@ -40,7 +40,7 @@ FOUNDATION = (
 )
 STAGES = (
     "wal", "window", "transactions", "types", "tuples", "expressions", "catalog", "plan", "decode", "changes", "publications",
-    "feed", "piece_changes", "copy_feed", "past", "logicalproto", "plugins", "wire", "slots", "apply", "delta_log",
+    "quarantine", "feed", "piece_changes", "copy_feed", "past", "logicalproto", "plugins", "wire", "slots", "apply", "delta_log",
 )  # fmt: skip
 SHORE = ("storage", "client", "sources", "lake", "pipeline", "replication", "sql", "spark", "server", "demo", "cli", "__main__")
 PURE_ROOMS = ("sql/query/", "sql/psql/", "sql/spark_sql/")

@@ -27,14 +27,27 @@ OrderKey = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
+class SetAside:
+    """Which changes of a table are kept as they are (`quarantine/kept_rows.py`) rather than given: what is `refused` since its columns cannot hold
+    it, and, for a reason that is known, `everything` or what stands in some `places`."""
+
+    refused: bool = False
+    everything: bool = False
+    places: frozenset[OrderKey] = frozenset()
+    reason: str = ""
+    sqlstate: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class WantedTable:
     """A table whose changes are wanted: the version to give them as, how, and from which commit on. With `fill_missing`, rows of versions that
-    did not have a column yet get the value that ADD COLUMN gave to existing rows; without, they are NULL there."""
+    did not have a column yet get the value that ADD COLUMN gave to existing rows; without, they are NULL there. Some may be wanted `aside`."""
 
     relation: Relation
     style: ArrowStyle
     since: int
     fill_missing: bool = False
+    aside: SetAside | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +71,24 @@ class RefusedChanges:
 
 
 @dataclass(frozen=True, slots=True)
+class KeptChanges:
+    """Changes of one table that are set aside, in the columns of `quarantine.kept_rows`; `rewrite` as in `TableChanges`."""
+
+    oid: int
+    rewrite: int
+    rows: pa.RecordBatch
+
+
+@dataclass(frozen=True, slots=True)
 class PassedOver:
     """Publications that were asked for and are not there."""
 
     names: frozenset[str]
 
 
-ChangesOf = Callable[[Any, Mapping[int, WantedTable]], Iterator[TableChanges | RefusedChanges | PassedOver]]
-"""Gives what a piece has for the tables that are wanted, by oid; what a table and a rewrite have comes without others' between."""
+ChangesOf = Callable[[Any, Mapping[int, WantedTable]], Iterator[TableChanges | RefusedChanges | KeptChanges | PassedOver]]
+"""Gives what a piece has for the tables that are wanted, by oid; what a table and a rewrite have comes without others' between, but for what
+is kept."""
 
 
 @dataclass(frozen=True, slots=True)

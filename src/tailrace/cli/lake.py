@@ -16,6 +16,8 @@ from tailrace.delta_log.file_bounds import row_count
 from tailrace.errors import PeerError, UsageError
 from tailrace.lake.catalog import LakeCatalog, LakeTable, StoredCatalog
 from tailrace.lake.formats import format_named
+from tailrace.lake.lake import Lake
+from tailrace.lake.quarantine import Quarantine
 from tailrace.model import PG_EPOCH, Lsn
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.sources.source import Source
@@ -35,17 +37,44 @@ def status(url: str, options: dict[str, str | None], state: Path | None, slot: s
     catalog = StoredCatalog.read(store).catalog
     if catalog is None:
         raise UsageError(f'there is no lake at "{store.url}"', hint="tailrace mirror makes it.", sqlstate="42704")
-    whole = _facts(catalog, state, slot)
+    quarantined = _quarantined(store, catalog)
+    whole = {**_facts(catalog, state, slot), "quarantined": sum(quarantined.values()) or None}
     tables = [
-        _table(store, catalog.format, each)
+        {**_table(store, catalog.format, each), **_trouble(each, quarantined)}
         for each in sorted(catalog.tables.values(), key=lambda each: (each.schema, each.name, each.oid))
     ]
     if as_json:
         write_json({"url": store.url, **whole, "tables": tables})
         return
+    columns = (*_COLUMNS, *(("quarantined",) if whole["quarantined"] else ()))
     said = [f"{name.replace('_', ' ')}: {value}" for name, value in whole.items() if value is not None]
-    rows = [tuple("" if row[name] is None else row[name] for name in _COLUMNS) for row in tables]
-    write_listing(Listing(_COLUMNS, rows, note="\n".join(said)))
+    said += [
+        f"table {row['table']} is held since {row['held']}: {row['held_because']}" for row in tables if row["held"] is not None
+    ]
+    rows = [tuple("" if row[name] is None else row[name] for name in columns) for row in tables]
+    write_listing(Listing(columns, rows, note="\n".join(said)))
+
+
+def _quarantined(store: Store, catalog: LakeCatalog) -> dict[int, int]:
+    """How many changes of each table, by oid, wait there."""
+    quarantine = Quarantine.of(store, catalog.format)
+    counts = quarantine.counts()
+    if not counts:
+        return {}
+    lake, found = Lake.open(store), dict[int, int]()
+    for (oid, batch), count in counts.items():
+        names = lake.names_of(oid)
+        if names is not None and batch in names.all:
+            found[oid] = found.get(oid, 0) + count
+    return found
+
+
+def _trouble(table: LakeTable, quarantined: dict[int, int]) -> dict[str, Any]:
+    held = table.held
+    return {
+        "quarantined": quarantined.get(table.oid, 0), "held": str(held.since) if held is not None else None,
+        "held_because": held.message if held is not None else None,
+    }  # fmt: skip
 
 
 def wait(url: str, options: dict[str, str | None], lsn: Lsn, seconds: float | None) -> None:

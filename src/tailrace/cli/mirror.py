@@ -20,6 +20,7 @@ from tailrace.cli.tables import write_json
 from tailrace.dataclass import dataclass
 from tailrace.errors import TailraceError, UsageError
 from tailrace.lake.lake import Lake
+from tailrace.lake.trouble import STOP
 from tailrace.model import PG_EPOCH, Lsn
 from tailrace.pipeline.runner import LocalRunner, Runner
 from tailrace.publications.subscription import publication_names
@@ -72,6 +73,7 @@ class AskedLake:
     """Empty: what the lake has, a mirror if it is new."""
     format: str
     """Empty: what the lake has, Delta if it is new."""
+    on_error: str = STOP
 
     def open(self, *, stages_here: bool) -> Lake:
         """Raises UsageError, PeerError where it cannot be read."""
@@ -79,7 +81,7 @@ class AskedLake:
         style = ArrowStyle(self.numeric, self.arrays, self.times)
         return Lake.open(
             open_store(self.url, options), style, deletion_vectors=self.deletion_vectors, stages_here=stages_here,
-            layout=self.layout or None, format=self.format or None,
+            layout=self.layout or None, format=self.format or None, on_error=self.on_error,
         )  # fmt: skip
 
 
@@ -152,10 +154,11 @@ def _seconds_since(at: datetime) -> float:
 
 def _row_of(done: WindowApplied, changes: int, at: datetime | None, lag: float) -> dict[str, Any]:
     tables = {each.table: {"changes": each.changes, "upserts": each.upserts, "deletes": each.deletes} for each in done.tables}
+    aside = {each.table: each.changes for each in done.put_aside}
     return {
         "lsn": str(done.lsn), "commit_time": at.isoformat(sep=" ") if at is not None else None, "tables": tables, "changes": changes,
         "bytes_written": sum(each.written.bytes for each in done.tables), "seconds": round(done.seconds, 3), "lag_bytes": done.lag_bytes,
-        "lag_seconds": round(lag, 3),
+        "lag_seconds": round(lag, 3), **({"quarantined": aside} if aside else {}),
     }  # fmt: skip
 
 

@@ -36,9 +36,28 @@ _AGAIN = "Run this again: it goes on from where the lake is."
 
 
 @dataclass(frozen=True, slots=True)
+class HeldTable:
+    """Why a table does not go on, and since when: all its changes from there on are in quarantine (`lake/trouble.py`). `definition` is what the table
+    is at the source by now (`quarantine/definitions.py`)."""
+
+    since: Lsn
+    message: str
+    sqlstate: str
+    definition: str
+
+    def facts(self) -> list[str]:
+        return [str(self.since), self.message, self.sqlstate, self.definition]
+
+    @classmethod
+    def of(cls, facts: list[Any]) -> HeldTable:
+        since, message, sqlstate, definition = facts
+        return cls(Lsn.parse(since), fact(message, str), fact(sqlstate, str), fact(definition, str))
+
+
+@dataclass(frozen=True, slots=True)
 class LakeTable:
     """`folder` is relative to the lake; `version` that of the table's last commit of ours (-1: it is not made yet), at `changed`; `dropped` where the
-    source dropped it."""
+    source dropped it. One that is `held` does not go on."""
 
     oid: int
     folder: str
@@ -47,6 +66,7 @@ class LakeTable:
     version: int = -1
     changed: Lsn = Lsn(0)
     dropped: Lsn | None = None
+    held: HeldTable | None = None
 
     def named_as(self, relation: Relation) -> LakeTable:
         """The same where the source has given it another name."""
@@ -167,7 +187,8 @@ def write_catalog(catalog: LakeCatalog) -> bytes:
         "copied": catalog.copied.facts() if catalog.copied else None, "complete": str(catalog.complete), "committed": catalog.committed,
         "stood": catalog.fingerprint.facts() if catalog.fingerprint else None,
         "tables": [
-            [each.oid, each.folder, each.schema, each.name, each.version, str(each.changed), str(each.dropped) if each.dropped is not None else None]
+            [each.oid, each.folder, each.schema, each.name, each.version, str(each.changed), str(each.dropped) if each.dropped is not None else None,
+             *([each.held.facts()] if each.held is not None else [])]
             for each in catalog.tables.values()
         ],
     }  # fmt: skip
@@ -183,9 +204,9 @@ def _catalog_from(facts: dict[str, Any], _: object) -> LakeCatalog:
     tables = (
         LakeTable(
             fact(oid, int), fact(folder, str), fact(schema, str), fact(name, str), fact(version, int), Lsn.parse(changed),
-            Lsn.parse(dropped) if dropped is not None else None,
+            Lsn.parse(dropped) if dropped is not None else None, HeldTable.of(more[0]) if more else None,
         )
-        for oid, folder, schema, name, version, changed, dropped in fact(facts["tables"], list)
+        for oid, folder, schema, name, version, changed, dropped, *more in fact(facts["tables"], list)
     )  # fmt: skip
     return LakeCatalog(
         int(facts["system"]), fact(facts["timeline"], int), fact(facts["database"], int), tuple(facts["publications"]),

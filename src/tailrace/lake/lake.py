@@ -21,7 +21,7 @@ from tailrace.catalog.names.qualified_names import write_table_name
 from tailrace.changes import change_schema
 from tailrace.dataclass import dataclass
 from tailrace.errors import MissingHistory, UsageError
-from tailrace.feed import Feed, FeedSpan, FeedTable
+from tailrace.feed import Feed, FeedSpan, FeedTable, WantedTable
 from tailrace.lake.catalog import LakeCatalog, LakeTable, StoredCatalog
 from tailrace.lake.files.data_files import data_file_name
 from tailrace.lake.files.file_changes import EditedFiles
@@ -29,10 +29,12 @@ from tailrace.lake.formats import DELTA, TableFormat, format_named
 from tailrace.lake.layouts.layout import LakeLayout
 from tailrace.lake.layouts.named import MIRROR, layout_named
 from tailrace.lake.position import check_history, position_of
-from tailrace.lake.staging import OwnFiles, Progress, counting, stage_changes
+from tailrace.lake.quarantine import NamedBatches, Quarantine, TableNames, held_batch
+from tailrace.lake.staging import OwnFiles, Progress, Staged, counting, stage_changes
 from tailrace.lake.table import DAY, TableVersion
 from tailrace.lake.table_change import BroughtUp
 from tailrace.lake.targets import TableErrors, TargetTable, check_fit, is_followed, kept_style
+from tailrace.lake.trouble import STOP, PutAside, TroubleInWindow, check_policy
 from tailrace.lake.upkeep import TableMaintained, Upkeep
 from tailrace.model import Lsn, Relation
 from tailrace.publications.subscription import only_columns
@@ -72,13 +74,21 @@ class Lake:
     stages_here: bool = True
     layout: LakeLayout = MIRROR
     format: TableFormat = field(default_factory=lambda: format_named(DELTA))
+    on_error: str = STOP
+    """What becomes of changes that cannot be applied (`lake/trouble.py`)."""
+    quarantine: Quarantine = field(init=False)
+    put_aside: list[PutAside] = field(default_factory=list)
+    """What went into quarantine with what was applied last."""
     _stored: StoredCatalog = field(default_factory=StoredCatalog)
     _open: dict[int, TableVersion] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.quarantine = Quarantine.of(self.store, self.format.name)
 
     @classmethod
     def open(
         cls, store: Store, style: ArrowStyle = DEFAULT, *, deletion_vectors: bool = True, stages_here: bool = True,
-        layout: str | None = None, format: str | None = None,
+        layout: str | None = None, format: str | None = None, on_error: str = STOP,
     ) -> Self:  # fmt: skip
         """Without a `layout` it is that of the lake, or *mirror*; without a `format` that of its tables, or *delta*. Raises CorruptFile where the
         lake's catalog is damaged, and UsageError where it has another layout or format."""
@@ -90,7 +100,9 @@ class Lake:
         style = replace(style, smallint=tables.smallint)
         if catalog is not None:
             catalog.check_layout(layout, format, store.url)
-        return cls(store, style, deletion_vectors, stages_here, chosen, tables, stored)
+        lake = cls(store, style, deletion_vectors, stages_here, chosen, tables, check_policy(on_error))
+        lake._stored = stored
+        return lake
 
     @property
     def catalog(self) -> LakeCatalog | None:
@@ -101,6 +113,14 @@ class Lake:
         """Somebody else has written: what was seen is forgotten."""
         self._stored = StoredCatalog.read(self.store)
         self._open.clear()
+
+    def replace_catalog(self, catalog: LakeCatalog) -> None:
+        """Raises Overtaken where it is another by now."""
+        self._stored = self._stored.replaced(self.store, catalog)
+
+    def keep(self, oid: int, version: TableVersion) -> None:
+        """A table has this version now."""
+        self._open[oid] = version
 
     def begin(self, catalog: LakeCatalog) -> None:
         """Make the lake, which is not there, to go on from what this says. Raises Overtaken where somebody else has made it."""
@@ -135,6 +155,7 @@ class Lake:
         catalog = self._stored.catalog or LakeCatalog.begun(span, self.layout.name, self.format.name)
         catalog.check_is_of(span, self.store.url)
         catalog.check_layout(self.layout.name, self.format.name, self.store.url)
+        self.put_aside = []
         if catalog.complete >= span.stop:
             return []
         if catalog.complete < span.start:
@@ -146,15 +167,21 @@ class Lake:
         errors, copied = TableErrors(feed), catalog.copied
         tables = self._changed(feed, catalog)
         catalog = self._with_new(feed, catalog, tables)
-        targets = self._targets(feed, catalog, tables, errors)
+        trouble = self._trouble(feed, catalog, tables)
+        self.put_aside = trouble.news
+        targets = self._targets(feed, catalog, trouble.that_go_on(tables, catalog.complete), errors)
         applied = []
-        for target, done in self._brought_up(feed, targets, errors, progress, copied):
-            table = catalog.tables[target.relation.oid].named_as(target.relation)
+        for target, done in self._brought_up(feed, targets, errors, trouble, progress, copied):
+            table = replace(catalog.tables[target.relation.oid].named_as(target.relation), held=None)
             self._open[table.oid] = done.version
             catalog = catalog.with_table(replace(table, version=done.version.version, changed=span.stop, dropped=target.dropped))
             applied.append(TableApplied.of(target.name, done))
-        if errors.of_tables:
-            raise errors.of_tables[0][1]
+        for oid in tables.keys() & catalog.tables.keys():  # one may have been made by a run that was killed
+            table, there = catalog.tables[oid], self._open.get(oid)
+            if table.version < 0 and there is not None and there.is_there:
+                catalog = catalog.with_table(replace(table, version=there.version, changed=span.stop))
+        held_from = partial(self._held_from, feed)
+        catalog = trouble.with_held(catalog, tables, errors, span.stop, held_from, self.staging)
         for oid, each in tables.items():
             if (known := catalog.tables.get(oid)) is not None and each.dropped is not None:
                 if known.version < 0:
@@ -170,6 +197,7 @@ class Lake:
                 copied=copied if copied is not None and copied.end > span.stop else None,
             ),
         )  # fmt: skip
+        self.quarantine.tidy(self.names_of, span.stop)
         return applied
 
     def maintain(
@@ -180,11 +208,9 @@ class Lake:
         commit named are a dead run's once they are older than `orphans_older_than` seconds."""
         if self.catalog is None:
             return []
-
-        def keep(table: LakeTable, version: TableVersion) -> None:
-            self._open[table.oid] = version
-
-        upkeep = Upkeep(self.store, self.catalog, self._opened, keep, orphans_older_than)
+        upkeep = Upkeep(
+            self.store, self.catalog, self.opened, lambda table, version: self.keep(table.oid, version), orphans_older_than
+        )
         return upkeep.run(budget, tables, everything=everything)
 
     # -- which tables ------------------------------------------------------------------------------------------------------------------
@@ -210,7 +236,7 @@ class Lake:
         """With the columns that come out of the feed."""
         shown = feed.shown(relation)
         if shown is None and table is not None and table.version >= 0 and feed.span.publications:
-            position = position_of(self._opened(table).open(), feed.span)
+            position = position_of(self.opened(table).open(), feed.span)
             if position is not None:  # what is not published any more keeps the columns that it has
                 shown = only_columns(relation, {number for number, _, _ in position.columns})
         return shown
@@ -245,7 +271,7 @@ class Lake:
                 raise UsageError(f"the oid of the table is that of one that was dropped at {table.dropped}", sqlstate="55000")
             return None
         check_fit(each, feed.span)
-        found = self._opened(table)
+        found = self.opened(table)
         start, style, position = catalog.complete, self.style, None
         if found.is_there:
             position = position_of(found.open(), feed.span)
@@ -275,7 +301,7 @@ class Lake:
         )
         return self.layout.shaped(target, each.lost)
 
-    def _opened(self, table: LakeTable) -> TableVersion:
+    def opened(self, table: LakeTable) -> TableVersion:
         """As this process saw it last. Where somebody else has committed since, our next commit is refused, and `reread` forgets what was seen."""
         if table.oid not in self._open:
             self._open[table.oid] = self.format.none(self.store.below(table.folder)).refreshed()
@@ -284,22 +310,23 @@ class Lake:
     # -- brought up ----------------------------------------------------------------------------------------------------------------------
 
     def _brought_up(
-        self, feed: Feed, targets: Sequence[TargetTable], errors: TableErrors, progress: Progress | None,
-        copied: SeenTransactions | None,
+        self, feed: Feed, targets: Sequence[TargetTable], errors: TableErrors, trouble: TroubleInWindow,
+        progress: Progress | None, copied: SeenTransactions | None,
     ) -> Iterator[tuple[TargetTable, BroughtUp]]:  # fmt: skip
         if not targets:
             return
-        wanted = {target.relation.oid: target.wanted(fill_missing=self.layout.fills_missing) for target in targets}
+        fills = self.layout.fills_missing
+        wanted = {target.relation.oid: trouble.wanted(target.wanted(fill_missing=fills)) for target in targets}
         read = frozenset(wanted).union(*(target.rewrites for target in targets if self.layout.reads_rewrites))
         step = counting(progress, feed.stretches + len(targets))
-        with self._staging() as files:
-            staged = stage_changes(feed, read, wanted, files, step, self._own_files(targets), copied)
+        with self.staging() as files:
+            staged = stage_changes(feed, read, wanted, files, step, self.own_files(targets), copied)
             waiting = dict(staged)
             try:
                 for target in targets:
                     with errors.of_target(target):
-                        mine = waiting.pop(target.relation.oid)
-                        done = self.layout.bring_up(target, files, mine, deletion_vectors=self.deletion_vectors)
+                        settled, mine = trouble.settled(target, waiting.pop(target.relation.oid), files)
+                        done = self.layout.bring_up(settled, files, mine, deletion_vectors=self.deletion_vectors)
                         if done is not None:
                             yield target, done
                     step(1)
@@ -307,7 +334,33 @@ class Lake:
                 if self.layout.in_place:
                     files.delete([file.path for each in waiting.values() for file in each.files])
 
-    def _own_files(self, targets: Sequence[TargetTable]) -> OwnFiles | None:
+    # -- what cannot be applied ------------------------------------------------------------------------------------------------------------
+
+    def _trouble(self, feed: Feed, catalog: LakeCatalog, tables: Mapping[int, FeedTable]) -> TroubleInWindow:
+        def stage(wanted: Mapping[int, WantedTable], files: Store) -> Mapping[int, Staged]:
+            rewrites = {rewrite for oid in wanted for rewrite in tables[oid].rewrites if self.layout.reads_rewrites}
+            read = frozenset({*wanted, *rewrites})
+            return stage_changes(feed, read, wanted, files, counting(None, 0), copied=catalog.copied)
+
+        held = {oid: table.held for oid, table in catalog.tables.items() if table.held is not None}
+        return TroubleInWindow(self.quarantine, self.layout, self.on_error, held, stage)
+
+    def _held_from(self, feed: Feed, table: LakeTable) -> Lsn | None:
+        """Where a table stays that is held; None where it is not made yet."""
+        found = self.opened(table)
+        position = position_of(found.open(), feed.span) if found.is_there else None
+        return position.lsn if position is not None else None
+
+    def names_of(self, oid: int) -> TableNames | None:
+        """What counts of a table's changes that are in quarantine; None if the lake has no such table."""
+        table = self.catalog.tables.get(oid) if self.catalog is not None else None
+        if table is None:
+            return None
+        found = self._open[oid] = self.opened(table).refreshed()
+        names = NamedBatches.of(found.open()).names if found.is_there else ()
+        return TableNames(found.version, names, held_batch(oid, table.held.since) if table.held is not None else "")
+
+    def own_files(self, targets: Sequence[TargetTable]) -> OwnFiles | None:
         """How workers write files that become the tables' own, where they do: named as these are, in the tables' folders, and with their columns."""
         if not self.layout.in_place or self.catalog is None:
             return None
@@ -319,7 +372,8 @@ class Lake:
         return OwnFiles(partial(_named_in_table, folders, run), schemas)
 
     @contextmanager
-    def _staging(self) -> Iterator[Store]:
+    def staging(self) -> Iterator[Store]:
+        """Where changes wait until they are committed."""
         if self.layout.in_place:
             yield self.store
             return

@@ -32,6 +32,8 @@ from tailrace.types.registry import ArrowStyle
 from tailrace.wal.log_fingerprint import Difference, Kind, LogFingerprint
 
 CONFIGURATION = "tailrace"
+QUARANTINE = "tailrace.quarantine"
+"""Where a table says which of its changes it does not have (`lake/quarantine.py`)."""
 _TABLE, _FINGERPRINT, _CHECKSUMS = "/table", "/stood", "/stood/checksums"
 STYLES = ("numeric", "arrays", "times")
 """Settings of ArrowStyle that a table is written with, and keeps."""
@@ -86,6 +88,8 @@ class TableIdentity:
     """What stands before `span.stop`. It changes with each commit, and is none of what the configuration says."""
     kept: tuple[tuple[int, str, str], ...] = ()
     """Columns that the table has, and the relation has no more."""
+    quarantine: str | None = None
+    """What the table is to say of changes that are in quarantine; None: what it does."""
 
     @property
     def text(self) -> str:
@@ -122,7 +126,8 @@ class TableIdentity:
         numbers = {"": int(span.stop), _TABLE: crc32(self.text.encode()), **_numbers_of(self.fingerprint)}
         app_id = _app_id(span.system, span.timeline)
         by_name = {app_id + what: number for what, number in numbers.items()}
-        return CommitNote({METADATA: json.dumps(said)}, by_name, self.unbounded, {CONFIGURATION: self.text})
+        settings = {CONFIGURATION: self.text, **({} if self.quarantine is None else {QUARANTINE: self.quarantine})}
+        return CommitNote({METADATA: json.dumps(said)}, by_name, self.unbounded, settings)
 
 
 def layout_of(table: OpenTable) -> FileLayout | None:

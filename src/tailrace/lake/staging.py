@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import tempfile
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import field, replace
 from functools import partial
@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from tailrace.apply.seen_transactions import SeenTransactions
 from tailrace.dataclass import dataclass
-from tailrace.feed import ChangesOf, Feed, OrderKey, PassedOver, RefusedChanges, TableChanges, WantedTable
+from tailrace.feed import ChangesOf, Feed, KeptChanges, OrderKey, PassedOver, RefusedChanges, TableChanges, WantedTable
 from tailrace.publications.publishing.published_relation import warn_of_missing
 from tailrace.storage.local_store import LocalStore
 from tailrace.storage.scratch_folder import scratch_folder
@@ -30,6 +30,8 @@ from tailrace.storage.store import Store
 
 _NONE_YET = 2**63 - 1
 _PREFIX = "_staging-"
+_KEPT = "_staging/kept"
+"""Where changes wait that are set aside: never in the folder of a table."""
 
 Progress = Callable[[int, int], None]
 """Told how much is done, and of how much."""
@@ -52,7 +54,7 @@ def counting(progress: Progress | None, of: int) -> Callable[[int], None]:
 class FileWritten:
     """A Parquet file of one table's changes; `path` is its name in the store that it was staged in, `first_commit` to `last_commit` what it
     holds, and `first_lsn` the first record; `size` is the file's, `memory` what its rows take once they are read. `rewrite` is
-    the transient heap of the ALTER TABLE that wrote all its rows anew (0: they are changes)."""
+    the transient heap of the ALTER TABLE that wrote all its rows anew (0: they are changes). Those that are set aside are `is_kept`."""
 
     oid: int
     path: str
@@ -63,6 +65,7 @@ class FileWritten:
     last_commit: int
     first_lsn: int
     rewrite: int = 0
+    is_kept: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,16 +85,17 @@ class OwnFiles:
 
 @dataclass(slots=True)
 class Staged:
-    """What all workers wrote of one table, and could not write."""
+    """What all workers wrote of one table, could not write, and set aside."""
 
     files: list[FileWritten] = field(default_factory=list)
     refused: list[RefusedChanges] = field(default_factory=list)
+    kept: list[FileWritten] = field(default_factory=list)
 
     @property
     def rewrites(self) -> list[OrderKey]:
         """Where the rows of the table were written anew: before the first of each rewrite's."""
         firsts: dict[int, OrderKey] = {}
-        for file in self.files:
+        for file in (*self.files, *self.kept):
             if file.rewrite:
                 here = (file.first_commit, file.first_lsn, -1)
                 firsts[file.rewrite] = min(here, firsts.get(file.rewrite, here))
@@ -100,8 +104,10 @@ class Staged:
     def seen_by_others(self, dropped: int) -> Staged:
         """Without what only the transaction saw that dropped the table, at `dropped`: rows that it wrote anew, and columns of its
         own."""
-        files = [file for file in self.files if not file.rewrite or file.last_commit != dropped]
-        return Staged(files, [each for each in self.refused if (each.first_commit, each.last[0]) != (dropped, dropped)])
+        files, kept = (
+            [file for file in written if not file.rewrite or file.last_commit != dropped] for written in (self.files, self.kept)
+        )
+        return Staged(files, [each for each in self.refused if (each.first_commit, each.last[0]) != (dropped, dropped)], kept)
 
     def check(self, swept: OrderKey | None = None) -> None:
         """Raise what was refused, unless all rows of before `swept` are gone anyway."""
@@ -148,7 +154,7 @@ def stage_changes(
                 if isinstance(each, RefusedChanges):
                     of_table.refused.append(each)
                 else:
-                    of_table.files.append(each)
+                    (of_table.kept if each.is_kept else of_table.files).append(each)
             done(1)
     if passed_over:
         warn_of_missing(passed_over)
@@ -163,11 +169,21 @@ def write_changes(
     copied: SeenTransactions | None,
     piece: Any,
 ) -> list[FileWritten | RefusedChanges | PassedOver]:
-    """Write the changes that a piece has for the tables `wanted` (by oid), a file for each table and rewrite. Runs in a worker."""
+    """Write the changes that a piece has for the tables `wanted` (by oid), a file for each table and rewrite, and one for what is set aside of a
+    table. Runs in a worker."""
     written: list[FileWritten | RefusedChanges | PassedOver] = []
-    with ExitStack() as stack:
+    with ExitStack() as stack, ExitStack() as beside:
         file: _ChangesFile | None = None
+        kept: dict[tuple[int, int], _ChangesFile] = {}
         for each in changes_of(piece, wanted):
+            if isinstance(each, KeptChanges):
+                here = each.oid, each.rewrite
+                if here not in kept:
+                    name = f"{_KEPT}/{_staged_name(each.oid)}"
+                    kept[here] = beside.enter_context(_ChangesFile(store, name, *here, written, is_kept=True))
+                if len(rows := each.rows if copied is None else copied.without(each.rows)):
+                    kept[here].add(rows)
+                continue
             if not isinstance(each, TableChanges):
                 written.append(each)
                 continue
@@ -181,6 +197,19 @@ def write_changes(
     return written
 
 
+def stage_rows(
+    store: Store, oid: int, rewrite: int, batches: Sequence[pa.RecordBatch], own: OwnFiles | None = None
+) -> list[FileWritten]:
+    """A file of these changes of a table, as a worker writes it."""
+    written: list[FileWritten | RefusedChanges | PassedOver] = []
+    own = own or _STAGED
+    with _ChangesFile(store, own.name(oid), oid, rewrite, written) as file:
+        for each in batches:
+            if len(each):
+                file.add(own.shaped(oid, each))
+    return [each for each in written if isinstance(each, FileWritten)]
+
+
 def _staged_name(oid: int) -> str:
     return f"{oid}/part-{uuid.uuid4()}.parquet"
 
@@ -192,14 +221,15 @@ class _ChangesFile:
     """A Parquet file that is written a batch at a time, and is there only if there was one; `written` is then told of it."""
 
     def __init__(
-        self, store: Store, name: str, oid: int, rewrite: int, written: list[FileWritten | RefusedChanges | PassedOver]
-    ) -> None:
+        self, store: Store, name: str, oid: int, rewrite: int, written: list[FileWritten | RefusedChanges | PassedOver], *,
+        is_kept: bool = False,
+    ) -> None:  # fmt: skip
         self.oid, self.rewrite = oid, rewrite
         self._store, self._written = store, written
         self._stack = ExitStack()
         self._path = Path()
         self._writer: pq.ParquetWriter | None = None
-        self._so_far = FileWritten(oid, name, 0, 0, 0, _NONE_YET, 0, _NONE_YET, rewrite)
+        self._so_far = FileWritten(oid, name, 0, 0, 0, _NONE_YET, 0, _NONE_YET, rewrite, is_kept)
 
     def __enter__(self) -> _ChangesFile:
         return self

@@ -88,7 +88,9 @@ def bring_up(
             change.apply(net, unbounded)
         fingerprint = target.fingerprint_before(target.span.stop)
         version, written = change.commit(
-            TableIdentity(target.span, relation, target.style, unbounded, target.dropped, fingerprint)
+            TableIdentity(
+                target.span, relation, target.style, unbounded, target.dropped, fingerprint, quarantine=target.quarantine
+            )
         )
     except BaseException:
         change.edit.abandon()

@@ -49,6 +49,8 @@ class TargetTable:
     rewrites: frozenset[int] = frozenset()
     truncations: tuple[TableTruncation, ...] = ()
     lost: frozenset[int] = frozenset()
+    quarantine: str | None = None
+    """What the commit is to say of changes that are in quarantine (`lake/quarantine.py`); None: what the table says."""
 
     @property
     def name(self) -> str:
@@ -82,6 +84,8 @@ class TableErrors:
 
     feed: Feed
     of_tables: list[tuple[str, TailraceError]] = field(default_factory=list)
+    by_oid: dict[int, TailraceError] = field(default_factory=dict)
+    """Those of tables that the feed knows."""
 
     @contextmanager
     def of(self, name: str, relation: Relation | None = None) -> Iterator[None]:
@@ -112,6 +116,8 @@ class TableErrors:
         if relation is not None and isinstance(error, InsufficientLogging) and (lost := self.feed.identity_lost(relation.oid)):
             helps = _UP_TO_THERE if error.lsn is not None and error.lsn < lost else _COPY_ANEW
             error.hint = f"The table lost its replica identity at {lost}. {helps.format(lost)}"
+        if relation is not None:
+            self.by_oid[relation.oid] = error
         self.of_tables.append((name, error))
 
 

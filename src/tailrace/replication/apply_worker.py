@@ -16,7 +16,7 @@ before it: what commits meanwhile is one commit for each table. Where a server's
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import field, replace
 
@@ -26,11 +26,12 @@ from tailrace.catalog.names.qualified_names import write_table_name
 from tailrace.catalog.state.catalog_state import CatalogState
 from tailrace.client.server_snapshot import ServerSnapshot, write_something
 from tailrace.dataclass import dataclass
-from tailrace.errors import MissingHistory, Overtaken, PeerError, UsageError
+from tailrace.errors import MissingHistory, Overtaken, PeerError, UsageError, count_of
 from tailrace.feed import FeedSpan
 from tailrace.lake.catalog import LakeCatalog
 from tailrace.lake.complete_table import CompleteTable
 from tailrace.lake.lake import Lake, TableApplied
+from tailrace.lake.trouble import PutAside
 from tailrace.model import Lsn
 from tailrace.past.tables_at_end import tables_there
 from tailrace.pipeline.following import NothingNew
@@ -83,6 +84,8 @@ class WindowApplied:
     tables: list[TableApplied]
     seconds: float
     lag_bytes: int
+    put_aside: Sequence[PutAside] = ()
+    """Of it, what is in quarantine."""
 
 
 def _nothing(*_: object) -> None:
@@ -291,9 +294,21 @@ class ApplyWorker:
                 again.read_lake()
                 continue
             behind = max(0, window.source.segments.written_upto - catalog.complete) if full else 0
-            self.tell(WindowApplied(catalog.complete, committed, applied, time.monotonic() - began, behind))
+            aside = tuple(self.lake.put_aside)
+            self._warn_of_aside(aside)
+            self.tell(WindowApplied(catalog.complete, committed, applied, time.monotonic() - began, behind, aside))
             return catalog
         return None
+
+    def _warn_of_aside(self, news: Sequence[PutAside]) -> None:
+        for each in news:
+            if not each.is_held:
+                changes = count_of(each.changes, "change")
+                self.acquired.location.warn(f"{changes} of table {each.table} went into quarantine: {each.reason}")
+            elif each.begins:
+                self.acquired.location.warn(
+                    f"table {each.table} does not go on, and its changes go into quarantine: {each.reason}"
+                )
 
     def _is_full(self, window: Pipeline) -> bool:
         """Whether it ends where memory ends, and not where the log does."""

@@ -1,4 +1,4 @@
-"""`tailrace lake status | wait | maintain`."""
+"""`tailrace lake status | wait | maintain | quarantine | replay`."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ import typer
 from tailrace.cli.arguments import parse_lsn, parse_pairs, parse_seconds
 from tailrace.cli.loading import loading
 from tailrace.cli.verbs.lake_maintenance import maintain
+from tailrace.cli.verbs.lake_trouble import UrlArgument, quarantine, replay
 from tailrace.cli.verbs.options import JsonOption, StoreOptions
 from tailrace.errors import UsageError
 
 app = typer.Typer(help="Lakes that tailrace mirror keeps.", no_args_is_help=True)
-UrlArgument = Annotated[
-    str, typer.Argument(help="The lake: a directory, or s3://, gs:// or abfss:// of a bucket.", metavar="URL")
-]
 
 
 @app.command()
@@ -55,3 +53,5 @@ def wait(
 
 
 app.command()(maintain)
+app.command()(quarantine)
+app.command()(replay)

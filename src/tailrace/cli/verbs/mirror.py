@@ -49,6 +49,9 @@ def mirror(
     numeric: Annotated[str, typer.Option(help="Numerics as decimal, or as text.")] = "decimal",
     arrays: Annotated[str, typer.Option(help="Arrays as list, or as text.")] = "list",
     times: Annotated[str, typer.Option(help="Times as native, or as text.")] = "native",
+    on_error: Annotated[
+        str, typer.Option(help="What becomes of a change that cannot be applied: stop, or quarantine it, and go on.")
+    ] = "stop",
     no_deletion_vectors: Annotated[
         bool, typer.Option("--no-deletion-vectors", help="Make tables for readers that know none: files of which a row goes are written anew.")
     ] = False,
@@ -71,5 +74,7 @@ def mirror(
     slot_asked = work.AskedSlot(
         source_of(source), database, state, slot, captured(catalog), synchronous_standby_names, on, not no_copy
     )
-    lake_asked = work.AskedLake(to, options, numeric, arrays, times, not no_deletion_vectors, publication or [], layout, format)
+    lake_asked = work.AskedLake(
+        to, options, numeric, arrays, times, not no_deletion_vectors, publication or [], layout, format, on_error
+    )
     work.mirror(slot_asked, lake_asked, work.pace_of(size, seconds, follows=follow), work.until_of(moment), as_json=as_json)

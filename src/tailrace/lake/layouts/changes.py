@@ -42,6 +42,8 @@ class ChangesLayout:
     keeps_dropped: bool = True
     follows_columns: bool = False
     in_place: bool = True
+    is_net: bool = False
+    in_order: bool = False
 
     def shaped(self, target: TargetTable, lost: Sequence[Column]) -> TargetTable:
         """With the columns that were dropped, for the changes of before, unless others have their names by now."""
@@ -57,7 +59,8 @@ class ChangesLayout:
     ) -> BroughtUp | None:  # fmt: skip
         staged.check()
         is_there = target.position is not None
-        if not staged.files and not (is_there and (target.dropped is not None or is_renamed(target))):
+        is_said = target.quarantine is not None
+        if not (staged.files or is_said or (is_there and (target.dropped is not None or is_renamed(target)))):
             return None
         folder = target.found.store.url.removeprefix(store.url).strip("/")
 
@@ -75,8 +78,9 @@ def append(target: TargetTable, files: Sequence[FileWritten], taken: Taken, what
     schema, run = change_schema(target.relation, style=target.style), uuid.uuid4().hex
     data = target.found.data_files(schema, run, without_statistics(schema, None))
     note = TableIdentity(
-        target.span, target.relation, target.style, None, target.dropped, target.fingerprint_before(target.span.stop)
-    ).note
+        target.span, target.relation, target.style, None, target.dropped, target.fingerprint_before(target.span.stop),
+        quarantine=target.quarantine,
+    ).note  # fmt: skip
     try:
         added = FileChanges(added=tuple(taken(data, file, _statistics(file)) for file in files))
         if target.position is None:

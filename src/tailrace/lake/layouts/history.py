@@ -65,6 +65,8 @@ class HistoryLayout:
     keeps_dropped: bool = True
     follows_columns: bool = True
     in_place: bool = False
+    is_net: bool = False
+    in_order: bool = True
 
     def shaped(self, target: TargetTable, lost: Sequence[Column]) -> TargetTable:
         return with_lost_columns(target, lost)
@@ -79,7 +81,7 @@ class HistoryLayout:
             raise
         sweeps = _sweeps(target, staged)
         ends = target.dropped is not None and target.position is not None
-        if not (staged.files or sweeps or ends or _has_new_columns(target)):
+        if not (staged.files or sweeps or ends or target.quarantine is not None or _has_new_columns(target)):
             return None
         done = _HistoryChange.of(target, keeps_vectors=deletion_vectors)
         try:
@@ -212,7 +214,7 @@ class _HistoryChange:
         target = self.target
         identity = TableIdentity(
             target.span, target.relation, target.style, self.unbounded, target.dropped,
-            target.fingerprint_before(target.span.stop), self.columns.kept,
+            target.fingerprint_before(target.span.stop), self.columns.kept, target.quarantine,
         )  # fmt: skip
         (changes, one), (more, other) = self.current.changes(), self.closed.changes()
         written = EditedFiles(

@@ -46,6 +46,16 @@ class LakeLayout(Protocol):
         """Whether what workers write becomes the table's files, and so is written to where they lie."""
         ...
 
+    @property
+    def is_net(self) -> bool:
+        """Whether a table holds what its changes come to, so that of what lies before all its rows were replaced nothing counts."""
+        ...
+
+    @property
+    def in_order(self) -> bool:
+        """Whether a table holds what its changes were one after another, so that none is told without those before it."""
+        ...
+
     def shaped(self, target: TargetTable, lost: Sequence[Column]) -> TargetTable:
         """The target with the columns that its changes are wanted in; `lost` are those that were dropped in the span."""
         ...

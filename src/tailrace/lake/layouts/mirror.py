@@ -21,6 +21,8 @@ class MirrorLayout:
     keeps_dropped: bool = False
     follows_columns: bool = False
     in_place: bool = False
+    is_net: bool = True
+    in_order: bool = False
 
     def shaped(self, target: TargetTable, lost: Sequence[Column]) -> TargetTable:
         """What was dropped is not in the source any more."""
@@ -29,6 +31,7 @@ class MirrorLayout:
     def bring_up(self, target: TargetTable, store: Store, staged: Staged, *, deletion_vectors: bool) -> BroughtUp | None:
         staged = staged if target.dropped is None else staged.seen_by_others(target.dropped)
         replaced = replaced_at(target, staged)
-        if not (staged.files or replaced or target.dropped is not None or is_defined_anew(target)):
+        is_said = target.dropped is not None or target.quarantine is not None
+        if not (staged.files or replaced or is_said or is_defined_anew(target)):
             return None
         return bring_up(target, store, staged.files, replaced, deletion_vectors=deletion_vectors)
