@@ -18,8 +18,9 @@ from tailrace.client.wal_archive import ResumePoint, WalArchive
 from tailrace.dataclass import dataclass
 from tailrace.errors import CorruptWal, TailraceError
 from tailrace.model import PAGE_SIZE, Lsn
-from tailrace.storage.segment import PARTIAL, Segment, segment_name
+from tailrace.storage.segment import Segment, segment_name
 from tailrace.storage.segment_files import history_of, identity_of, parse_history
+from tailrace.storage.wal_files import PARTIAL, WalDirectory
 from tailrace.storage.whole_file import sync_folder
 from tailrace.wal.page_header import LongPageHeader
 
@@ -128,7 +129,8 @@ class RestoredWal:
         size, expected = path.stat().st_size, self.archive.segment_size
         if size != expected:
             raise CorruptWal(f'archive file "{name}" has wrong size: {size} instead of {expected}')
-        identity = identity_of(Segment(max(timelines), at // expected, str(path), "", partial=False, size=size))
+        place = WalDirectory(str(path.parent))
+        identity = identity_of(Segment(max(timelines), at // expected, place, path.name, "", partial=False, size=size))
         if identity is None:
             raise CorruptWal(f'archive file "{name}" has no WAL')
         with path.open("rb") as file:
