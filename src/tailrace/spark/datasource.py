@@ -22,7 +22,6 @@ from pyspark.sql.types import StructType
 
 from tailrace.catalog.names.qualified_names import read_table_name, read_table_names
 from tailrace.catalog.state.catalog_state import CatalogState
-from tailrace.catalog.state.state_file import read_state
 from tailrace.changes import COLUMNS
 from tailrace.errors import UsageError
 from tailrace.model import STRETCH_BYTES
@@ -34,6 +33,7 @@ from tailrace.pipeline.scanning import Scanning
 from tailrace.plan.demand import OF_TABLES
 from tailrace.plan.pieces import Piece
 from tailrace.plugins.output_plugin import shut_down
+from tailrace.sources.captured import read_captured
 from tailrace.sources.dsn import is_dsn
 from tailrace.sources.source import Source, major_of
 from tailrace.spark.changed_table import ChangedTable
@@ -229,7 +229,7 @@ def _checked(options: dict[str, str]) -> dict[str, str]:
 def _source(options: Mapping[str, str]) -> tuple[Source, CatalogState | None, Scanning]:
     """The source, a captured state, and how to scan."""
     path, index, window = options.get("catalog"), options.get("index"), options.get("window")
-    catalog = read_state(Path(path).read_bytes(), path) if path else None
+    catalog = read_captured(path) if path else None
     # Spark plans in a process of its own, which ends before the tasks begin.
     since = catalog.needs_wal_from if catalog else None
     source = Source.open(options["source"], since, lasting=PLANNED_SECONDS, database=options.get("database", ""))

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from tailrace.catalog.names.qualified_names import read_table_name
-from tailrace.catalog.state.state_file import read_state
 from tailrace.errors import UsageError
 from tailrace.past.schema_events import SchemaEvent
 from tailrace.past.table_events import table_events
 from tailrace.pipeline.open_log import open_feed
 from tailrace.pipeline.runner import Runner
 from tailrace.pipeline.scanning import Scanning
+from tailrace.sources.captured import read_captured
 from tailrace.spark.jobs import SparkRunner
 from tailrace.spark.schemas import spark_schema
 from tailrace.spark.spark_connect import in_one_task, is_client, path_of
@@ -46,7 +45,7 @@ def schema_events_of(spark: SparkSession, source: str, options: Mapping[str, str
 
 def _events(source: str, options: Mapping[str, str], runner: Runner | None) -> pa.Table:
     path, window = options.get("catalog"), options.get("window")
-    catalog = read_state(Path(path).read_bytes(), path) if path else None
+    catalog = read_captured(path) if path else None
     scanning = Scanning(window=WindowSize(parse_size(window)) if window else None)
     feed = open_feed(source, options["database"], runner=runner, catalog=catalog, scanning=scanning)
     events = table_events(feed, read_table_name(options["table"]) if "table" in options else None)

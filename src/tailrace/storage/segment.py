@@ -1,6 +1,7 @@
 """One file of a log: where it lies, what its name says, and its bytes, plain or compressed.
 
-In: where it lies, and its name. Out: bytes. What expands them is imported with the first that is compressed: whoever receives a log has none, and does not wait for it.
+In: where it lies, and its name. Out: bytes. What expands them is imported with the first that is compressed: whoever receives a log has none, and
+does not wait for it.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ _DAMAGED = (EOFError, zlib.error, ValueError, OSError)
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One file of the log, by its `name` in the place that it `lies_in`; a `partial` one may be shorter than a segment is. `size` is the file's when it was listed, None if it
-    is no regular file.
+    """One file of the log, by its `name` in the place that it `lies_in`; a `partial` one may be shorter than a segment is. `size` is the
+    file's when it was listed, None if it is no regular file.
 
     Of a segment that a server still writes, the spool has the first `settled` bytes, which no longer change; `filling` is the
     page behind them, as it was when it was copied.
@@ -99,4 +100,6 @@ def _expander(compression: str) -> Callable[[str | bytes], Any]:
     import pyarrow as pa  # noqa: PLC0415
 
     codec = {".zst": "zstd", ".lz4": "lz4"}[compression]
-    return lambda packed: pa.CompressedInputStream(pa.OSFile(packed) if isinstance(packed, str) else pa.BufferReader(packed), codec)
+    return lambda packed: pa.CompressedInputStream(
+        pa.OSFile(packed) if isinstance(packed, str) else pa.BufferReader(packed), codec
+    )

@@ -1,7 +1,7 @@
 """Which files make up a log: a directory's or a store's segments, put in order along the newest timeline.
 
-In: a place of segments (`storage/wal_files.py`), plain or compressed, of one or several timelines, with their history files. Out: `Segments`. Nothing but regular files of
-the right size is read: a pipe would never end, a short file may be a copy that somebody is still making.
+In: where segments lie (`storage/wal_files.py`), plain or compressed, of one or several timelines, with their history files. Out: `Segments`. Nothing
+but regular files of the right size is read: a pipe would never end, a short file may be a copy that somebody is still making.
 """
 
 from __future__ import annotations
@@ -54,10 +54,11 @@ def place_of_name(name: str) -> str | None:
     return name[8:24] if SEGMENT_NAME.match(name) else None
 
 
-def open_segments(place: str | Path | WalFiles, since: Lsn | None = None) -> Segments:
-    """The log in a directory or a store, along the newest timeline. Raises MissingHistory if there is none, UnsupportedWal for other versions, CorruptWal for
-    files that are no segments though they are named so, or do not belong together. What lies before `since` is listed, but not looked at."""
-    segments = arrange(place, since)
+def open_segments(files: str | Path | WalFiles, since: Lsn | None = None) -> Segments:
+    """The log in a directory or a store, along the newest timeline. Raises MissingHistory if there is none, UnsupportedWal for other versions,
+    CorruptWal for files that are no segments though they are named so, or do not belong together. What lies before `since` may be listed, and is not
+    looked at."""
+    segments = arrange(files, since)
     first = int(since or 0) // segments.segment_size
     for place, segment in segments.by_number.items():
         if place < first:
@@ -80,7 +81,8 @@ def arrange(place: str | Path | WalFiles, since: Lsn | None = None, *, system: i
     listed = list_segments(files, since)
     if not listed:
         raise MissingHistory(
-            f'no WAL segments in "{files.where}"', hint="Give a data directory, its pg_wal, or a directory of archived segments."
+            f'no WAL segments in "{files.where}"',
+            hint="Give a data directory, its pg_wal, a directory of archived segments, or the URL of an archive in a store.",
         )
     # Where `since` lies nobody knows before the size of segments is known, but the last one does not lie before it.
     identity = _first_identity(

@@ -1,8 +1,8 @@
 """Where the segment files of a log lie: a directory, or the objects of a store.
 
-In: names, as PostgreSQL gives them to segments and history files. Out: which of them there are, and their bytes. This is the door; a directory is behind
-it here, a store in `storage/wal_objects.py`. What is done with files that only directories have (a spool, an archive that is received into, one that is
-cleaned up) goes by their paths.
+In: names, as PostgreSQL gives them to segments and history files. Out: which of them there are, and their bytes. This is the door; a directory is
+behind it here, a store in `storage/wal_objects.py`. What is done with files that only directories have (a spool, an archive that is received into,
+one that is cleaned up) goes by their paths.
 """
 
 from __future__ import annotations
@@ -126,9 +126,11 @@ class WalDirectory:
             return None
         if not path.is_file():
             raise CorruptWal(
-                f'history file "{path}" is not a regular file', hint="Take the file from another copy or the archive.", file=str(path)
+                f'history file "{path}" is not a regular file',
+                hint="Take the file from another copy or the archive.",
+                file=str(path),
             )
-        return path.read_text(errors="replace")
+        return path.read_text("utf-8", "surrogateescape")
 
     def sync(self, name: str) -> None:
         path = self.named(name)

@@ -1,11 +1,10 @@
 """Segment files that are the objects of a store: an archive of WAL in a bucket (`storage/wal_files.py` is the door).
 
-In: a store, below whose prefix the segments lie, not deeper. Out: their names, and their bytes, which whoever works on them asks the store for. A range of
-a plain segment is read as a range; one that is compressed comes whole, and what it expands to is not asked for again by who reads on in it
-(`storage/segment.py`).
+In: a store, below whose prefix the segments lie, not deeper. Out: their names, and their bytes, which whoever works on them asks the store for. A
+range of a plain segment is read as a range; one that is compressed comes whole.
 
-A store lists by name, a thousand at a time, and an archive of a year has hundreds of thousands. Names begin with the timeline, then comes the place in the
-log; so of each timeline only what is wanted is listed, once it is known which timelines there are.
+A store lists by name, a thousand at a time, and an archive of a year has hundreds of thousands. Names begin with the timeline, then comes the place
+in the log; so of each timeline only what is wanted is listed, once it is known which timelines there are.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ class WalObjects:
 
     def history(self, name: str) -> str | None:
         try:
-            return self.store.read(name).decode(errors="replace")
+            return self.store.read(name).decode("utf-8", "surrogateescape")
         except FileNotFoundError:
             return None
 

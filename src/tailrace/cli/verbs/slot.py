@@ -149,7 +149,7 @@ def receive(
     temporary: Annotated[bool, typer.Option(help="With --create-slot: drop the slot when this command ends, however it ends.")] = False,
     database: Annotated[str, typer.Option(help="With --create-slot: database whose changes the slot gives.")] = "",
     plugin: Annotated[str, typer.Option(help="With --create-slot: output plugin.")] = "test_decoding",
-    catalog: Annotated[Path | None, typer.Option(help="With --create-slot: captured catalog state, for WAL alone.")] = None,
+    catalog: Annotated[str | None, typer.Option(help="With --create-slot: captured catalog state, for WAL alone.")] = None,
     two_phase: Annotated[bool, typer.Option("--two-phase", help="With --create-slot: give prepared transactions at PREPARE.")] = False,
     window: WindowOption = "", on: OnOption = On.AUTO, as_json: RowsAsJson = False,
 ) -> None:  # fmt: skip
