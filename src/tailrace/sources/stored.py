@@ -13,6 +13,8 @@ from tailrace.storage.open_store import open_store
 from tailrace.storage.store import Store
 from tailrace.storage.wal_objects import WalObjects
 
+STORE_OPTION = "store."
+"""What an option begins with that is a store's, among others."""
 _GIVEN: dict[str, dict[str, object]] = {}
 """Options that this process was given, by the bucket."""
 _OPENED: dict[Store, Store] = {}
@@ -41,6 +43,21 @@ def give_options(source: SourceName, options: Mapping[str, object]) -> None:
     archive_of(str(source))
     open_store(str(source), options)
     _GIVEN[_bucket_of(str(source))] = dict(options)
+
+
+def take_options(options: Mapping[str, str], *names: str) -> dict[str, str]:
+    """Options without those of stores (`store.aws_region`), which are given to the buckets that are named by the options of these `names`. Raises
+    UsageError where there is no such bucket, or its store does not know one."""
+    theirs = {name.removeprefix(STORE_OPTION): value for name, value in options.items() if name.startswith(STORE_OPTION)}
+    stored = [options[name] for name in names if is_stored(options.get(name, ""))]
+    if theirs and not stored:
+        raise UsageError(
+            f'"{STORE_OPTION}{min(theirs)}" is an option of a store, and no URL of one is given',
+            hint=f"Give one as {' or '.join(names)}.",
+        )
+    for url in stored:
+        give_options(url, theirs)
+    return {name: value for name, value in options.items() if not name.startswith(STORE_OPTION)}
 
 
 def _bucket_of(url: str) -> str:

@@ -15,6 +15,7 @@ from tailrace.pipeline.runner import LocalRunner, Runner
 from tailrace.pipeline.scanning import Scanning
 from tailrace.sources.captured import read_captured
 from tailrace.sources.dsn import is_dsn
+from tailrace.sources.stored import take_options
 from tailrace.spark.jobs import SparkRunner
 from tailrace.spark.spark_connect import in_one_task, is_client, path_of
 from tailrace.storage.index_store import IndexStore
@@ -51,7 +52,7 @@ def _index_there(source: str, options: Mapping[str, str]) -> str:
 
 
 def _scan(source: str, options: Mapping[str, str], index: str, runner: Runner) -> None:
-    catalog = options.get("catalog")
+    catalog = take_options({**options, "source": source}, "source", "catalog").get("catalog")
     state = read_captured(catalog) if catalog else None
     store = IndexStore(Path(index))
     if not options.get("index"):
