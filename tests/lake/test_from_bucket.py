@@ -125,6 +125,9 @@ def test_workers_that_share_nothing_but_the_store(shipped: Shipped, tmp_path: Pa
     for name in ("tmp", "cache", "home"):
         (driver / name).mkdir(parents=True)
     with Cluster(2, hidden=[tmp_path, shipped.server.data_dir.parent]) as cluster:
+        for worker in cluster.workers:
+            assert os.listdir(f"/proc/{worker.process.pid}/root{tmp_path}") == []
+            assert os.listdir(f"/proc/{worker.process.pid}/root{shipped.server.data_dir.parent}") == []
         submit = " ".join(
             f"--conf {name}={value}"
             for name, value in cluster.settings().items()

@@ -1,7 +1,7 @@
 """Segment files that are the objects of a store: an archive of WAL in a bucket (`storage/wal_files.py` is the door).
 
 In: a store, below whose prefix the segments lie, not deeper. Out: their names, and their bytes, which whoever works on them asks the store for. A
-range of a plain segment is read as a range; one that is compressed comes whole.
+range of a plain segment is read as a range; one that is compressed comes whole, once for whoever reads on in it (`storage/fetched_objects.py`).
 
 A store lists by name, a thousand at a time, and an archive of a year has hundreds of thousands. Names begin with the timeline, then comes the place
 in the log; so of each timeline only what is wanted is listed, once it is known which timelines there are.
@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.dataclass import dataclass
+from tailrace.storage.fetched_objects import FetchedObjects
 from tailrace.storage.store import Store, StoredObject
-from tailrace.storage.wal_files import SEGMENT_NAME, WalFile
+from tailrace.storage.wal_files import PARTIAL, SEGMENT_NAME, WalFile
 
 _HEAD = 1 << 18
 """Bytes of a compressed segment in which its first page surely is, but for blocks of LZ4 that are larger."""
@@ -24,6 +25,9 @@ _BEHIND_ALL = "~"
 """What stands behind a name of a timeline's, and behind all that may follow a segment's name."""
 _LAST = "G"
 """No name of a segment begins so, or with what is behind it."""
+_OF_THE_FIRST = "00000001.history"
+"""The first timeline has no past, and nobody writes this file."""
+_FETCHED = FetchedObjects()
 _EARLIER = 16 << 24
 """Bytes of WAL before the LSN that is wanted, which are listed as well: who looks for the record before it finds that, too."""
 
@@ -61,9 +65,15 @@ class WalObjects:
         return self.store.read(name) if most < 0 else self.store.read_range(name, 0, most)
 
     def packed(self, name: str, most: int) -> bytes:
-        return self.store.read(name) if most < 0 else self.store.read_range(name, 0, _HEAD)
+        if most >= 0:
+            return self.store.read_range(name, 0, _HEAD)
+        if PARTIAL in name:  # another one may take its place at any moment
+            return self.store.read(name)
+        return _FETCHED.get(self.named(name), lambda: self.store.read(name))
 
     def history(self, name: str) -> str | None:
+        if name == _OF_THE_FIRST:
+            return None
         try:
             return self.store.read(name).decode("utf-8", "surrogateescape")
         except FileNotFoundError:
