@@ -113,7 +113,7 @@ def test_a_lake_follows_a_bucket(shipped: Shipped) -> None:
 @pytest.mark.soak
 @pytest.mark.marathon
 def test_workers_that_share_nothing_but_the_store(shipped: Shipped, tmp_path: Path) -> None:
-    """A standalone cluster of two workers, in mount namespaces of their own in which there is neither the server's log nor anything of the driver's."""
+    """A standalone cluster of two workers, in mount namespaces of their own in which there is neither the log nor anything of the driver's."""
     from support.spark_cluster import Cluster, can_be_apart  # noqa: PLC0415 - pyspark
 
     if not can_be_apart():

@@ -32,7 +32,7 @@ from tailrace.slots.slot import check_name
 from tailrace.slots.wal_keep import parse_wal_keep
 from tailrace.sources.captured import read_captured
 from tailrace.sources.dsn import has_password, is_dsn
-from tailrace.sources.named import directory_of
+from tailrace.sources.named import directory_of, restore_with
 from tailrace.sources.received_log import ReceivedLog
 from tailrace.sources.source import Source
 from tailrace.storage.server_settings import setting_of
@@ -83,11 +83,12 @@ def new_slot(
     how.check()
     if is_dsn(command.source):
         return _new_slot_of_server(command, state, on, window, how)
-    if how != AS_BEFORE:
+    if how.physical_slot or how.keep:
         raise UsageError(
             "the log is in files, and nothing is received",
-            hint="--physical-slot, --restore-command and --keep are for a server that is connected to.", sqlstate="42601",
+            hint="--physical-slot and --keep are for a server that is connected to.", sqlstate="42601",
         )  # fmt: skip
+    restore_with(command.source, how.restore_command)
     segments = Source.open(command.source).segments
     location = None if _is_nothing(state) else open_or_make(state, segments.system)
     with counted("records") as progress:
@@ -95,6 +96,8 @@ def new_slot(
         new = finish(service.create(command, location, runner, warn, window))
         if location is None:
             location = open_or_make(state, segments.system, progress)
+        if how.restore_command:
+            location.configure({"restore_command": how.restore_command})
     _warn_of_recycling(command.source)
     return location, new
 

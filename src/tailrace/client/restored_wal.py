@@ -31,7 +31,7 @@ _DAMAGED = "The file is not used. Put a sound copy of it into the server's archi
 @dataclass(frozen=True, slots=True)
 class RestoredWal:
     """`system` is whose log it must be; `newest`, the timeline on which the server is. `tell` hears of each file, `reached` of each end of a
-    segment."""
+    segment. `oldest` is what `%r` means, where that is not what was received."""
 
     command: RestoreCommand
     archive: WalArchive
@@ -40,6 +40,7 @@ class RestoredWal:
     is_stopping: Callable[[], bool]
     tell: Callable[[str], None]
     reached: Callable[[Lsn], None]
+    oldest: str = ""
 
     def add_history(self, timeline: int) -> bool:
         """The history file of a timeline. Whether it is there; raises as `WalArchive.add_history`."""
@@ -107,6 +108,8 @@ class RestoredWal:
 
     def _oldest(self) -> str:
         """What `%r` means: the first segment that is still needed."""
+        if self.oldest:
+            return self.oldest
         where = self.archive.resume_point()
         if where is None:
             return segment_name(1, 0, self.archive.segment_size)

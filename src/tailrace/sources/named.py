@@ -1,20 +1,27 @@
 """What a user may name as a SOURCE whose log is in files: a directory by its path, or an archive in a store by its URL.
 
-A name is what is kept of a source, in slots and in what travels. `file:///directory` is the directory.
+A name is what is kept of a source, in slots and in what travels. `file:///directory` is the directory. This imports nothing that takes time to load,
+so that a wrong name is refused at once.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from tailrace.client.restore_command import RestoreCommand
 from tailrace.errors import UsageError
-from tailrace.sources.dsn import existing_directory, is_dsn
-from tailrace.storage.directory import DataDirectory
+from tailrace.sources.dsn import existing_directory, is_dsn, without_password
 from tailrace.storage.store_urls import is_store_url
-from tailrace.storage.wal_files import WalDirectory, WalFiles
+
+if TYPE_CHECKING:
+    from tailrace.storage.directory import DataDirectory
+    from tailrace.storage.wal_files import WalFiles
 
 SourceName = str | Path
+_COMMANDS: dict[str, RestoreCommand] = {}
+"""What brings the rest of logs, by the names of their directories."""
 
 
 def is_stored(source: SourceName) -> bool:
@@ -36,19 +43,44 @@ def existing(source: SourceName) -> SourceName:
     if is_stored(source):
         _archive_of(str(source))
         return source
-    return existing_directory(path_of(source)).absolute()
+    is_url = is_store_url(str(source))
+    return existing_directory(path_of(source) if is_url else source).absolute()
 
 
 def files_of(source: SourceName) -> WalFiles:
     """Where the segments of a source lie: in its pg_wal if it is a data directory."""
     if is_stored(source):
         return _archive_of(str(source))
+    from tailrace.storage.wal_files import WalDirectory  # noqa: PLC0415 - see the module
+
     directory = directory_of(source)
-    return WalDirectory(str(directory.wal if directory else path_of(source)))
+    own = WalDirectory(str(directory.wal if directory else path_of(source)))
+    command = _COMMANDS.get(absolute(source))
+    if command is None:
+        return own
+    from tailrace.sources.restored_files import RestoredFiles  # noqa: PLC0415 - few have one
+
+    return RestoredFiles.of(own, command, str(directory.path) if directory else "")
+
+
+def restore_with(source: SourceName, restore_command: str) -> None:
+    """What the directory lacks of its log this command brings from now on in this process. Nothing changes where it is empty. Raises UsageError for
+    what is no such command, and for sources that are no directory."""
+    if not restore_command:
+        return
+    command = RestoreCommand.parse(restore_command)
+    if is_stored(source) or is_dsn(str(source)):
+        raise UsageError(
+            f'a restore_command goes on from a directory, and "{without_password(str(source))}" is none',
+            hint="Give a base backup, or a directory that has at least one segment of the log.",
+        )
+    _COMMANDS[absolute(source)] = command
 
 
 def directory_of(source: SourceName) -> DataDirectory | None:
     """The data directory, if that is what it is."""
+    from tailrace.storage.directory import DataDirectory  # noqa: PLC0415 - see the module
+
     return None if is_stored(source) else DataDirectory.at(path_of(source))
 
 

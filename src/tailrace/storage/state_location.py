@@ -83,8 +83,11 @@ class StateLocation:
     def _found(cls, path: Path, warn: Callable[[str], None], is_cache: bool) -> Self:
         location = cls(path, warn, is_cache)
         check_is_location(path)
-        _ = location.settings
+        location._prepare(location.settings)
         return location
+
+    def _prepare(self, settings: Settings) -> None:
+        """What its settings ask for before it is used."""
 
     @classmethod
     def open_or_create(

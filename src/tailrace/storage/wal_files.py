@@ -34,10 +34,11 @@ _ON_DISK_ALREADY = (errno.ENOENT, errno.EROFS, errno.EINVAL)
 
 @dataclass(frozen=True, slots=True)
 class WalFile:
-    """`size` is None for what is no regular file."""
+    """`size` is None for what is no regular file. It `lies_in` another place than it was asked for in, if that is said."""
 
     name: str
     size: int | None
+    lies_in: WalFiles | None = None
 
 
 class WalFiles(Protocol):

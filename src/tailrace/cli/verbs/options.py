@@ -73,10 +73,17 @@ WalKeepOption = Annotated[
         metavar="TIME|SIZE",
     ),
 ]
+LogRestoreOption = Annotated[
+    str,
+    typer.Option(
+        "--restore-command",
+        help="Shell command that brings segments which the directory lacks from an archive, as a server's: %f is the file, %p where to put it.",
+    ),
+]
 RestoreCommandOption = Annotated[
     str,
     typer.Option(
         "--restore-command",
-        help="Shell command that brings what the server has removed, as a standby's: %f is the file, %p where to put it.",
+        help="Shell command that brings what the server has removed, or the directory lacks, as a standby's: %f is the file, %p where to put it.",
     ),
 ]

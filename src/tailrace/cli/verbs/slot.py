@@ -234,8 +234,9 @@ def set_settings(
     settings: Annotated[
         list[str] | None,
         typer.Argument(
-            help="max_replication_slots, max_slot_wal_keep_size, wal_keep or synchronous_standby_names; of a log that is received primary_conninfo, "
-            "primary_slot_name or restore_command; as postgresql.conf has them.",
+            help="max_replication_slots, max_slot_wal_keep_size, wal_keep, synchronous_standby_names or restore_command; of a log that is received "
+            "primary_conninfo, "
+            "primary_slot_name and restore_command; as postgresql.conf has them.",
             metavar="NAME=VALUE",
         ),
     ] = None,
