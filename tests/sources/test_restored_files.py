@@ -15,8 +15,11 @@ from support.decoding import state_before
 from support.servers import Server
 from support.waiting import until
 from tailrace.catalog.state.state_file import write_state
+from tailrace.client.restore_command import RestoreCommand
 from tailrace.model import Lsn
 from tailrace.sources import restored_files
+from tailrace.sources.restored_files import RestoredFiles
+from tailrace.storage.wal_files import WalDirectory
 
 
 @pytest.fixture(autouse=True)
@@ -121,8 +124,9 @@ def test_a_slot_goes_on_with_what_the_archive_gets(case: Case, lacking: Path, ta
 
 
 @pytest.mark.postgres
-def test_a_base_backup_without_wal(tailrace: Run, tmp_path: Path) -> None:
-    """As a server recovers from it: from the checkpoint in the backup on, as far as the archive reaches."""
+@pytest.mark.parametrize("promoted", [False, True])
+def test_a_base_backup_without_wal(promoted: bool, tailrace: Run, tmp_path: Path) -> None:
+    """As a server recovers from it: from the checkpoint in the backup on, as far as the archive reaches, on the newest timeline."""
     with written_by_servers() as archive:
         settings = {
             "archive_mode": "on",
@@ -140,6 +144,12 @@ def test_a_base_backup_without_wal(tailrace: Run, tmp_path: Path) -> None:
             server.say(
                 "INSERT INTO t SELECT i, repeat('x', 1000) FROM generate_series(2, 3000) i", "ALTER TABLE t ADD w int DEFAULT 7"
             )
+            if promoted:
+                server.stop()
+                (server.data_dir / "standby.signal").touch()
+                server.start()
+                assert server.value("SELECT pg_promote()")
+                server.say("INSERT INTO t VALUES (5000, 'on the second timeline')")
             server.say("UPDATE t SET v = 'after' WHERE id = 1")
             _until_archived(server)
             words = ("--database", server.dbname, "--start-lsn", start)
@@ -147,9 +157,39 @@ def test_a_base_backup_without_wal(tailrace: Run, tmp_path: Path) -> None:
             assert there[1].count("\n") > 3000
             here = tailrace("decode", backup, *words, "--restore-command", _command(archive))
             assert here[:2] == there[:2], here[2]
+            assert ("on the second timeline" in here[1]) == promoted
 
 
 def _until_archived(server: Server) -> None:
     last = server.value("SELECT pg_walfile_name(pg_current_wal_insert_lsn())")
     server.switch_wal()
     until(lambda: (server.value("SELECT last_archived_wal FROM pg_stat_archiver") or "") >= last)
+
+
+def test_an_empty_directory_begins_where_the_catalog_state_does(case: Case, tailrace: Run, tmp_path: Path) -> None:
+    """Of the log nothing is at hand but by the command."""
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    words = ("--database", case.meta["dbname"], "--catalog", tmp_path / "state", "--restore-command")
+    there = tailrace("decode", case.wal_dir, *words[:-1])
+    here = tailrace("decode", empty, *words, _command(case.wal_dir))
+    assert here[:2] == there[:2], here[2]
+    code, _, err = tailrace("decode", empty, *words, "exit 1")
+    assert (code, "none that is wanted comes by the restore_command" in err) == (1, True), err
+
+
+def test_what_nobody_wants_any_more_goes(
+    case: Case, lacking: Path, tailrace: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = RestoreCommand.parse(_command(case.wal_dir))
+    files = RestoredFiles.of(WalDirectory(str(lacking)), command)
+    first, second = _segments(case)
+    number = int(second.name[-8:], 16)
+    (lacking / first.name).rename(tmp_path / first.name)
+    (lacking / second.name).write_bytes(second.read_bytes())
+    assert [each.name for each in files.segments((number - 1) << 20)] == [first.name, second.name]
+    kept = Path(files.kept.directory)
+    assert (kept / first.name).exists()
+    monkeypatch.setattr(restored_files, "_UNUSED", 0.0)
+    assert [each.name for each in files.segments(number << 20)] == [second.name]
+    assert not (kept / first.name).exists()

@@ -33,7 +33,7 @@ from tailrace.storage.directory import DataDirectory
 from tailrace.storage.file_lock import FileLock
 from tailrace.storage.lease import Lease, first_leased
 from tailrace.storage.segment import Segment, in_place, segment_name
-from tailrace.storage.segment_files import history_name, history_of, identity_of, list_segments
+from tailrace.storage.segment_files import history_name, history_of, identity_of, list_segments, place_of_name
 from tailrace.storage.spool import spool_directory
 from tailrace.storage.wal_files import WalDirectory, WalFile
 from tailrace.storage.whole_file import make_folder, write_whole
@@ -43,13 +43,16 @@ _FOLDER, _LOCK = "restored", ".lock"
 _RETRY = 5.0
 """Seconds, as the default of wal_retrieve_retry_interval."""
 _UNUSED = 3600.0
-_FROM_THE_FIRST = "0" * 16
+_SIZES = tuple(1 << shift for shift in (24, 20, 21, 22, 23, 25, 26, 27, 28, 29, 30))
+"""That segments may have, PostgreSQL's default first."""
 _KEEP_ALL = segment_name(1, 0, 16 << 20)
 """What `%r` says: nothing may be removed of the archive on our account."""
 _ASKED: dict[tuple[str, int], float] = {}
 """When the archive was last asked for what follows, by folder and beginning."""
 _LEASES: dict[str, Lease] = {}
 """Of folders that this process reads from."""
+_WANTED: dict[str, dict[int, float]] = {}
+"""From where on, and when that was asked for last, by folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +109,10 @@ class RestoredFiles:
         _remove_unused(home)
         lock = FileLock.wait(home / _LOCK)
         try:
-            if self.kept.directory not in _LEASES:
-                _LEASES[self.kept.directory] = Lease.take(home, _FROM_THE_FIRST)
             os.utime(home)
-            _Restoring.begun(self, home).all(since)
+            restoring = _Restoring.begun(self, home, since)
+            _hold(home, restoring.size, since or 0)
+            restoring.all(since)
         finally:
             lock.release()
         _ASKED[key] = time.monotonic()
@@ -125,29 +128,33 @@ class _Restoring:
     redo: Lsn | None
 
     @classmethod
-    def begun(cls, files: RestoredFiles, home: Path) -> _Restoring:
+    def begun(cls, files: RestoredFiles, home: Path, since: int | None) -> _Restoring:
         """Raises MissingHistory where nothing says of which log it is."""
         listed = [*list_segments(files.kept), *list_segments(files.own)]
         control = DataDirectory(Path(files.data)).control() if files.data else None
         if control is not None:
             size, system = control.segment_size, control.system
         else:
+            if not listed and since is not None:
+                listed = _first_of(files.command, home, since)
             identity = next((found for each in listed if (found := _identity(each)) is not None), None)
             if identity is None:
                 raise MissingHistory(
-                    f'no WAL segments in "{files.where}"',
-                    hint="A restore_command goes on from a base backup, or from a directory that has at least one segment: bring the first that is "
-                    "needed by hand.",
+                    f'no WAL segments in "{files.where}", and none that is wanted comes by the restore_command',
+                    hint="It goes on from a base backup, from a directory that has a segment, or, in an empty directory, from where a catalog state "
+                    "(--catalog) needs WAL.", context=f"restore_command: {files.command.text}",
                 )  # fmt: skip
             size, system = identity
         newest = max([control.timeline if control is not None else 1, *(each.timeline for each in listed)])
         wal = RestoredWal(
             files.command, WalArchive(home, size), system, newest, lambda: False, lambda _: None, lambda _: None, oldest=_KEEP_ALL
         )
-        return cls(files, wal, [in_place(each, size) for each in listed], control.redo if control is not None else None)
+        at_hand = [in_place(each, size) for each in listed if not each.name.startswith(".")]
+        return cls(files, wal, at_hand, control.redo if control is not None else None)
 
     @property
-    def _size(self) -> int:
+    def size(self) -> int:
+        """Of segments."""
         return self.wal.archive.segment_size
 
     def all(self, since: int | None) -> None:
@@ -165,7 +172,7 @@ class _Restoring:
         return segment is not None and number + 1 in own and not segment.partial and self._is_on_line(segment)
 
     def _brought(self, number: int) -> bool:
-        at = Lsn(number * self._size)
+        at = Lsn(number * self.size)
         return self.wal.add_segments(ResumePoint(self._oldest_timeline(), at), Lsn(at + 1)) > 0
 
     def _find_newest(self) -> None:
@@ -178,10 +185,10 @@ class _Restoring:
 
     def _first(self, since: int | None) -> int:
         if since is not None:
-            return int(since) // self._size
+            return int(since) // self.size
         if self.redo is not None:
-            return int(self.redo) // self._size
-        return min(each.number for each in self.at_hand)
+            return int(self.redo) // self.size
+        return min((each.number for each in self.at_hand), default=0)
 
     @property
     def _past(self) -> list[tuple[int, Lsn]]:
@@ -194,7 +201,7 @@ class _Restoring:
         """Whether it is of the newest timeline that has begun by its end."""
         wanted = self.wal.newest
         for timeline, left in sorted(self._past, key=lambda each: each[1], reverse=True):
-            if left // self._size <= segment.number:
+            if left // self.size <= segment.number:
                 break
             wanted = timeline
         return segment.timeline == wanted
@@ -202,8 +209,50 @@ class _Restoring:
     def _begins_in_place(self, segment: Segment) -> bool:
         """Servers make segments ahead from old ones."""
         with suppress(TailraceError, OSError):
-            return page_address(segment.read(SHORT_PAGE_HEADER)) == segment.number * self._size
+            return page_address(segment.read(SHORT_PAGE_HEADER)) == segment.number * self.size
         return False
+
+
+def _first_of(command: RestoreCommand, home: Path, since: int) -> list[Segment]:
+    """The segment that holds `since`, which the archive is asked for by the names that it may have: on the newest timeline of which there is a
+    history file, or one before, in any size. It is not kept, as nobody knows yet what it has to be."""
+
+    def brought(name: str) -> Path | None:
+        return command.bring(name, home, _KEEP_ALL, lambda: False)
+
+    newest = 1
+    while brought(history_name(newest + 1)) is not None:
+        newest += 1
+    for size in _SIZES:
+        for timeline in range(newest, 0, -1):
+            name = segment_name(timeline, since // size, size)
+            if (path := brought(name)) is not None:
+                head = path.with_name(f".{name}")
+                path.rename(head)
+                found = Segment(
+                    timeline, since // size, WalDirectory(str(home)), head.name, "", partial=False, size=head.stat().st_size
+                )
+                if (identity := _identity(found)) is not None and identity[0] == size:
+                    return [found]
+    return []
+
+
+def _hold(home: Path, size: int, since: int) -> None:
+    """Hold what this process has lately asked for, and remove what comes before all that anybody holds. For who has the folder's lock."""
+    now, key = time.monotonic(), str(home)
+    wanted = _WANTED.setdefault(key, {})
+    wanted[since] = now
+    for each in [each for each, asked in wanted.items() if now - asked > _UNUSED]:
+        del wanted[each]
+    first = segment_name(1, min(wanted) // size, size)[8:]
+    if key not in _LEASES or _LEASES[key].first != first:
+        before, _LEASES[key] = _LEASES.get(key), Lease.take(home, first)
+        if before is not None:
+            before.end()
+    held = first_leased(home)
+    for path in home.iterdir():
+        if held is not None and (place := place_of_name(path.name)) is not None and place < held:
+            path.unlink()
 
 
 def _identity(segment: Segment) -> tuple[int, int] | None:

@@ -35,6 +35,7 @@ from tailrace.plan.pieces import Piece
 from tailrace.plugins.output_plugin import shut_down
 from tailrace.sources.captured import read_captured
 from tailrace.sources.dsn import is_dsn
+from tailrace.sources.named import restore_with
 from tailrace.sources.source import Source, major_of
 from tailrace.sources.stored import take_options
 from tailrace.spark.changed_table import ChangedTable
@@ -58,6 +59,8 @@ OPTIONS = {
     "tables": "several, with commas between them, instead: rows are maps of PostgreSQL's text, and say their schema and table",
     "plugin": "an output plugin, instead: rows lsn, xid and data of what it prints, in commit order",
     "plugin.": "what an option of the plugin's own begins with, as plugin.skip-empty-xacts",
+    "restorecommand": "shell command that brings segments which the directory lacks, as a server's restore_command. Executors read what it brought in the "
+    "spool of the process that plans",
     "catalog": "file of a captured catalog state, or its URL in a store",
     "store.": "what an option begins with of the store in which `source` or `catalog` is, as store.aws_region. Else the environment "
     "tells, which is that of Spark's JVM",
@@ -222,6 +225,7 @@ def _checked(options: dict[str, str]) -> dict[str, str]:
             )
         options["source"] = path
     options = take_options(options, "source", "catalog")
+    restore_with(options.get("source", ""), options.pop("restorecommand", ""))
     if sum(name in options for name in ("table", "tables", "plugin")) > 1:
         raise UsageError("conflicting or redundant options", hint="Give one of table, tables and plugin.", sqlstate="42601")
     for name in options:
