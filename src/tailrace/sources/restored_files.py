@@ -135,9 +135,9 @@ class _Restoring:
         if control is not None:
             size, system = control.segment_size, control.system
         else:
-            if not listed and since is not None:
-                listed = _first_of(files.command, home, since)
             identity = next((found for each in listed if (found := _identity(each)) is not None), None)
+            if not listed and since is not None:
+                identity = _identity_of_first(files.command, home, since)
             if identity is None:
                 raise MissingHistory(
                     f'no WAL segments in "{files.where}", and none that is wanted comes by the restore_command',
@@ -149,8 +149,7 @@ class _Restoring:
         wal = RestoredWal(
             files.command, WalArchive(home, size), system, newest, lambda: False, lambda _: None, lambda _: None, oldest=_KEEP_ALL
         )
-        at_hand = [in_place(each, size) for each in listed if not each.name.startswith(".")]
-        return cls(files, wal, at_hand, control.redo if control is not None else None)
+        return cls(files, wal, [in_place(each, size) for each in listed], control.redo if control is not None else None)
 
     @property
     def size(self) -> int:
@@ -213,8 +212,8 @@ class _Restoring:
         return False
 
 
-def _first_of(command: RestoreCommand, home: Path, since: int) -> list[Segment]:
-    """The segment that holds `since`, which the archive is asked for by the names that it may have: on the newest timeline of which there is a
+def _identity_of_first(command: RestoreCommand, home: Path, since: int) -> tuple[int, int] | None:
+    """Of the segment that holds `since`, which the archive is asked for by the names that it may have: on the newest timeline of which there is a
     history file, or one before, in any size. It is not kept, as nobody knows yet what it has to be."""
 
     def brought(name: str) -> Path | None:
@@ -225,16 +224,16 @@ def _first_of(command: RestoreCommand, home: Path, since: int) -> list[Segment]:
         newest += 1
     for size in _SIZES:
         for timeline in range(newest, 0, -1):
-            name = segment_name(timeline, since // size, size)
-            if (path := brought(name)) is not None:
-                head = path.with_name(f".{name}")
-                path.rename(head)
-                found = Segment(
-                    timeline, since // size, WalDirectory(str(home)), head.name, "", partial=False, size=head.stat().st_size
+            path = brought(segment_name(timeline, since // size, size))
+            if path is not None:
+                place = WalDirectory(str(home))
+                identity = _identity(
+                    Segment(timeline, since // size, place, path.name, "", partial=False, size=path.stat().st_size)
                 )
-                if (identity := _identity(found)) is not None and identity[0] == size:
-                    return [found]
-    return []
+                path.unlink()
+                if identity is not None and identity[0] == size:
+                    return identity
+    return None
 
 
 def _hold(home: Path, size: int, since: int) -> None:
