@@ -29,6 +29,7 @@ from tailrace.client.wal_archive import ResumePoint, WalArchive
 from tailrace.dataclass import dataclass
 from tailrace.errors import MissingHistory, TailraceError
 from tailrace.model import Lsn
+from tailrace.storage.backups import BACKUP_LABEL, start_of_backup
 from tailrace.storage.directory import DataDirectory
 from tailrace.storage.file_lock import FileLock
 from tailrace.storage.lease import Lease, first_leased
@@ -125,7 +126,8 @@ class _Restoring:
     files: RestoredFiles
     wal: RestoredWal
     at_hand: list[Segment]
-    redo: Lsn | None
+    begins: Lsn | None
+    """Where recovery of the data directory would begin, if there is one."""
 
     @classmethod
     def begun(cls, files: RestoredFiles, home: Path, since: int | None) -> _Restoring:
@@ -149,7 +151,8 @@ class _Restoring:
         wal = RestoredWal(
             files.command, WalArchive(home, size), system, newest, lambda: False, lambda _: None, lambda _: None, oldest=_KEEP_ALL
         )
-        return cls(files, wal, [in_place(each, size) for each in listed], control.redo if control is not None else None)
+        begins = None if control is None else _begins(files.data, control.redo)
+        return cls(files, wal, [in_place(each, size) for each in listed], begins)
 
     @property
     def size(self) -> int:
@@ -185,8 +188,8 @@ class _Restoring:
     def _first(self, since: int | None) -> int:
         if since is not None:
             return int(since) // self.size
-        if self.redo is not None:
-            return int(self.redo) // self.size
+        if self.begins is not None:
+            return int(self.begins) // self.size
         return min((each.number for each in self.at_hand), default=0)
 
     @property
@@ -210,6 +213,12 @@ class _Restoring:
         with suppress(TailraceError, OSError):
             return page_address(segment.read(SHORT_PAGE_HEADER)) == segment.number * self.size
         return False
+
+
+def _begins(data: str, redo: Lsn) -> Lsn:
+    """Where a backup was begun, which its label says, as pg_control may know of a later checkpoint (`read_backup_label`)."""
+    is_backup = (Path(data) / BACKUP_LABEL).is_file()
+    return min(redo, start_of_backup(Path(data))) if is_backup else redo
 
 
 def _identity_of_first(command: RestoreCommand, home: Path, since: int) -> tuple[int, int] | None:

@@ -59,8 +59,8 @@ OPTIONS = {
     "tables": "several, with commas between them, instead: rows are maps of PostgreSQL's text, and say their schema and table",
     "plugin": "an output plugin, instead: rows lsn, xid and data of what it prints, in commit order",
     "plugin.": "what an option of the plugin's own begins with, as plugin.skip-empty-xacts",
-    "restorecommand": "shell command that brings segments which the directory lacks, as a server's restore_command. Executors read what it brought in "
-    "the spool of the process that plans",
+    "restorecommand": "shell command that brings segments which the directory lacks, as a server's restore_command. Executors read what it brought "
+    "in the spool of the process that plans",
     "catalog": "file of a captured catalog state, or its URL in a store",
     "store.": "what an option begins with of the store in which `source` or `catalog` is, as store.aws_region. Else the environment "
     "tells, which is that of Spark's JVM",
