@@ -15,13 +15,14 @@ from collections.abc import Iterator
 from contextlib import suppress
 from io import FileIO
 from pathlib import Path
-from typing import Protocol
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Protocol
 
 from tailrace.dataclass import dataclass
 from tailrace.errors import CorruptWal, FailedWrite
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 PARTIAL = ".partial"
 SEGMENT_NAME = re.compile(
