@@ -4,6 +4,8 @@ is put there."""
 from __future__ import annotations
 
 import pickle
+import subprocess
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +17,9 @@ from support.cases import Case, open_case
 from support.command import Run
 from support.decoding import state_before, text_of
 from support.s3_servers import SeaweedFS
+from support.slots import TAILRACE
+from support.store_proxy import StoreProxy
+from support.waiting import until
 from tailrace.catalog.state.state_file import write_state
 from tailrace.errors import CorruptWal, MissingHistory, UsageError
 from tailrace.model import Lsn
@@ -231,3 +236,41 @@ def test_of_a_long_archive_the_end_is_listed(archive: BucketArchive, monkeypatch
     found = [segment.name for segment in list_segments(files_of(archive.url), Lsn(4 << 32))]
     assert "states/1" not in given
     assert found == [name for name in names if int(name[8:16], 16) >= 3]
+
+
+@pytest.mark.soak
+def test_who_follows_waits_for_a_store_that_is_away(
+    case: Case, archive: BucketArchive, seaweedfs: SeaweedFS, monkeypatch: pytest.MonkeyPatch, tailrace: Run, tmp_path: Path
+) -> None:
+    """It is told once. Who asks once gets the error."""
+    first, second = _segments(case)
+    archive.put(first)
+    state = tmp_path / "slots"
+    created = tailrace("slot", "create", "s", archive.url, "--state", state, *_words(case, tmp_path / "state"))
+    assert created[0] == 0, created
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_SKIP_SIGNATURE", "true")
+    proxy = StoreProxy(seaweedfs.endpoint)
+    threading.Thread(target=proxy.serve_forever, daemon=True).start()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.endpoint)
+    output, said = tmp_path / "output", tmp_path / "said"
+    with said.open("w") as told:
+        follower = subprocess.Popen(
+            list(map(str, (TAILRACE, "slot", "receive", "s", "--state", state, "-f", output))), stdout=told, stderr=told
+        )  # fmt: skip
+    try:
+        until(output.exists)
+        proxy.is_away = True
+        code, _, err = tailrace("wal", "ls", archive.url)
+        assert (code, archive.url in err) == (1, True), err
+        until(lambda: "waiting until the source can be read" in said.read_text())
+        archive.put(second)
+        proxy.is_away = False
+        until(lambda: output.read_text().count("\n") > 10)
+        assert said.read_text().count("waiting until the source can be read") == 1
+    finally:
+        follower.kill()
+        follower.wait()
+        proxy.shutdown()
+        proxy.server_close()

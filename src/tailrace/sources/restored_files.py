@@ -162,9 +162,11 @@ class _Restoring:
     def all(self, since: int | None) -> None:
         """The newest timeline that the archive has, and its past; then segments, from there on or from where the log at hand begins."""
         self._find_newest()
+        first = self._first(since)
+        self.at_hand = [each for each in self.at_hand if each.number >= first]
         kept = {each.number for each in self.at_hand if each.lies_in == self.files.kept and self._is_on_line(each)}
         own = {each.number: each for each in self.at_hand if each.lies_in != self.files.kept and self._begins_in_place(each)}
-        number = self._first(since)
+        number = first
         while number in kept or self._goes_on(own, number) or self._brought(number) or number in own:
             number += 1
 
@@ -275,5 +277,8 @@ def _remove_unused(own: Path) -> None:
     """Folders that nobody holds, and nobody has come to for a while."""
     for home in own.parent.iterdir():
         with suppress(OSError):
-            if home != own and time.time() - home.stat().st_mtime > _UNUSED and first_leased(home) is None:
+            if home == own or time.time() - home.stat().st_mtime < _UNUSED or (lock := FileLock.take(home / _LOCK)) is None:
+                continue
+            if first_leased(home) is None:
                 shutil.rmtree(home, ignore_errors=True)
+            lock.release()
