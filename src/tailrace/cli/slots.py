@@ -88,6 +88,7 @@ def set_settings(state: Path, settings: dict[str, str | None], *, is_moved: bool
         log.configure(of_server, warn)
     received = log.format_settings() if log is not None else {}
     if as_json:
-        write_json(asdict(now) | {"system": str(now.system)} | received)
+        named = {name: value for name, value in asdict(now).items() if name != RESTORE or value}
+        write_json(named | {"system": str(now.system)} | received)
     else:
         write_listing(Listing(("name", "setting"), list((format_settings(now) | received).items())))
