@@ -20,7 +20,13 @@ from tailrace.types.style import TextStyle
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "reference.md"
-SPELLED = {"startlsn": "startLsn", "endlsn": "endLsn", "unknowntypes": "unknownTypes", "readchangefeed": "readChangeFeed"}
+SPELLED = {
+    "startlsn": "startLsn",
+    "endlsn": "endLsn",
+    "unknowntypes": "unknownTypes",
+    "readchangefeed": "readChangeFeed",
+    "restorecommand": "restoreCommand",
+}
 TAKES = {"bool": "", "Path": " PATH", "str": " TEXT", "int": " NUMBER", "float": " NUMBER", "list": " TEXT"}
 
 HEAD = """# Reference

@@ -23,6 +23,7 @@ _BOOLEANS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "
 _SPACES = " \t\n\v\f\r"
 _C_INTEGER = re.compile(r"[+-]?(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")
 _C_FLOAT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_PLACEHOLDER = re.compile(r"%(.?)", re.DOTALL)
 _UNITS: Mapping[str, Mapping[str, float]] = {
     "ms": {"d": 86_400_000, "h": 3_600_000, "min": 60_000, "s": 1000, "ms": 1, "us": 1 / 1000},
     "s": {"d": 86_400, "h": 3600, "min": 60, "s": 1, "ms": 1 / 1000, "us": 1 / 1_000_000},
@@ -38,6 +39,24 @@ def parse_bool(text: str) -> bool | None:
     word = text.lower()
     meanings = {meaning for each, meaning in _BOOLEANS.items() if word and each.startswith(word)}
     return meanings.pop() if len(meanings) == 1 else None
+
+
+def replace_percent_placeholders(name: str, text: str, values: Mapping[str, str]) -> str:
+    """The value of a parameter that is a command, with what stands for its placeholders (`common/percentrepl.c`). Raises UsageError for others."""
+
+    def replaced(match: re.Match[str]) -> str:
+        if match[1] == "%":
+            return "%"
+        if match[1] in values:
+            return values[match[1]]
+        detail = (
+            f'String contains unexpected placeholder "%{match[1]}".'
+            if match[1]
+            else 'String ends unexpectedly after escape character "%".'
+        )
+        raise UsageError(f'invalid value for parameter "{name}": "{text}"', detail=detail)
+
+    return _PLACEHOLDER.sub(replaced, text)
 
 
 def bool_option(name: str, value: str | None) -> bool:

@@ -11,8 +11,8 @@ from tailrace.model import PAGE_SIZE, Lsn
 from tailrace.pipeline import LocalRunner
 from tailrace.pipeline.following import FollowedLog
 from tailrace.sources.source import Source
-from tailrace.storage.segment import PARTIAL
 from tailrace.storage.segment_files import open_segments
+from tailrace.storage.wal_files import PARTIAL
 from tailrace.wal.statistics import walk
 
 pytestmark = pytest.mark.postgres

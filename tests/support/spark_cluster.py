@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,8 +72,10 @@ class Daemon:
 class Cluster:
     """State: the master and the workers that run."""
 
-    def __init__(self, workers: int = 2) -> None:
+    def __init__(self, workers: int = 2, hidden: Sequence[Path] = ()) -> None:
+        """Workers, each in a mount namespace of its own, find nothing in the directories that are `hidden`, nor the temporary files of others."""
         self._wanted = workers
+        self._hidden = hidden
         self._started = 0
         self._java = ""
         self._everybody: list[psutil.Process] = []
@@ -152,8 +155,9 @@ class Cluster:
         }
         log = self.home / f"{what}-{self._started}.log"
         self._started += 1
+        hidden = [*self._hidden, self.home / "local"] if self._hidden and what == "Worker" else []
         command = [
-            "setpriv", "--pdeathsig", "KILL", str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{what.lower()}.{what}",
+            "setpriv", "--pdeathsig", "KILL", *_without(hidden), str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{what.lower()}.{what}",
             "--host", "127.0.0.1", "--webui-port", "0", *words,
         ]  # fmt: skip
         with log.open("wb") as said:
@@ -176,6 +180,19 @@ class Cluster:
     def left_behind(self) -> list[psutil.Process]:
         """Which of its processes still run, once it has ended."""
         return [process for process in self._everybody if process.is_running() and process.status() != psutil.STATUS_ZOMBIE]
+
+
+def _without(hidden: Sequence[Path]) -> list[str]:
+    """What a command is put behind to be run where these directories are empty ones of its own (`unshare`)."""
+    if not hidden:
+        return []
+    mounts = " && ".join(f"mount -t tmpfs tmpfs {shlex.quote(str(each))}" for each in hidden)
+    return ["unshare", "--mount", "--propagation", "private", "sh", "-c", f'{mounts} && exec "$0" "$@"']
+
+
+def can_be_apart() -> bool:
+    """Whether this user may make mount namespaces."""
+    return subprocess.run([*_without([Path("/mnt")]), "true"], capture_output=True, check=False).returncode == 0
 
 
 def _kill(processes: list[psutil.Process]) -> None:

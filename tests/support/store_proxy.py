@@ -17,7 +17,7 @@ _CONFLICT = b"<?xml version='1.0'?><Error><Code>ConditionalRequestConflict</Code
 
 class StoreProxy(ThreadingHTTPServer):
     """`is_deaf`: it takes conditions out. `lost`: so many puts are done, and nobody is told. `refused`: so many are not done, and the client is to
-    come again. `puts` are those that the server did."""
+    come again. While it `is_away` nobody gets an answer. `puts` are those that the server did."""
 
     daemon_threads = True
 
@@ -25,7 +25,7 @@ class StoreProxy(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.behind = endpoint.removeprefix("http://")
         self.endpoint = f"http://127.0.0.1:{self.server_address[1]}"
-        self.is_deaf = False
+        self.is_deaf = self.is_away = False
         self.lost, self.refused, self.puts = 0, 0, 0
 
     def handle_error(self, request: object, client_address: object) -> None:
@@ -39,6 +39,10 @@ class _Handler(BaseHTTPRequestHandler):
     def _pass_on(self) -> None:
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
         proxy = self.server
+        if proxy.is_away:
+            self.close_connection = True
+            self.connection.close()
+            return
         if self.command == "PUT" and proxy.refused:
             proxy.refused -= 1
             code, answer = (503, _SLOW_DOWN) if proxy.refused % 2 else (409, _CONFLICT)

@@ -36,6 +36,6 @@ def cleanup(source: Path, state: list[Path], backups: list[Path], catalogs: list
 
 def _row(cleaned: Cleanup, segment: Segment) -> dict[str, Any]:
     return {
-        "name": Path(segment.path).name, "timeline": segment.timeline, "from": str(Lsn(segment.number * cleaned.segments.segment_size)),
+        "name": segment.name, "timeline": segment.timeline, "from": str(Lsn(segment.number * cleaned.segments.segment_size)),
         "size": segment.size,
     }  # fmt: skip

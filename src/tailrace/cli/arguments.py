@@ -13,7 +13,8 @@ from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.plugins.parameters import with_parameters
 from tailrace.settings import WORK_MEM
-from tailrace.sources.dsn import existing_directory, is_dsn
+from tailrace.sources.dsn import is_dsn
+from tailrace.sources.named import absolute, existing
 from tailrace.types.style import TextStyle
 from tailrace.window import WindowSize, parse_size
 
@@ -72,12 +73,12 @@ def _pair(text: str) -> tuple[str, str | None]:
 
 
 def check_source(source: str) -> str:
-    """A SOURCE that may be one: a server's, or a directory that is there."""
+    """A SOURCE that may be one: a server's, a directory that is there, or the URL of a store."""
     if not is_dsn(source):
-        existing_directory(source)
+        existing(source)
     return source
 
 
 def source_of(source: str | Path) -> str:
-    """A SOURCE as a slot keeps it: a directory's whole path, or the connection string that it is."""
-    return str(source) if is_dsn(str(source)) or not str(source) else str(Path(source).absolute())
+    """A SOURCE as a slot keeps it: a directory's whole path, or the URL or connection string that it is."""
+    return absolute(source)

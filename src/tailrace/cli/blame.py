@@ -26,7 +26,7 @@ _LONGEST = 60
 
 
 def print_versions(
-    source: str, table: str, key: str, database: str, *, catalog: Path | None, index: Path | None, window: WindowSize | None, on: On,
+    source: str, table: str, key: str, database: str, *, catalog: str | None, index: Path | None, window: WindowSize | None, on: On,
     as_json: bool,
 ) -> None:  # fmt: skip
     """A line a version, row by row. Raises UsageError if there never was such a row."""

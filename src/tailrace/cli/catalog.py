@@ -18,7 +18,7 @@ from tailrace.storage.whole_file import check_replaceable, write_whole
 from tailrace.wal.xlog import LOGICAL
 
 
-def capture_to(output: Path, source: Path, database: str, on: On) -> None:
+def capture_to(output: Path, source: str, database: str, on: On) -> None:
     """Write the state of the database's catalogs."""
     check_replaceable(output)
     opened = Source.open(source)

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tailrace.catalog.state.state_file import read_state
 from tailrace.cli.choice import On
 from tailrace.cli.engine import runner_for, warn_if_none_kept
 from tailrace.cli.progress import Progress, counted, warn
@@ -20,6 +19,7 @@ from tailrace.plugins.printing import RowPrinter, as_psql, few_at_a_time
 from tailrace.publications.publishing.entry_timeline import Definitions
 from tailrace.publications.subscription import publication_names
 from tailrace.replication.slot_plugin import started_plugin
+from tailrace.sources.captured import read_captured
 from tailrace.sources.source import Source
 from tailrace.storage.index_store import IndexStore
 from tailrace.storage.state_location import StateLocation
@@ -29,11 +29,11 @@ from tailrace.window import WindowSize
 
 def print_changes(
     source: str, database: str, plugin: str, options: dict[str, str | None], *, parameters: dict[str, str], style: TextStyle, two_phase: bool,
-    publication: list[str] | None, state: Path | None, catalog: Path | None, start: Lsn | None, upto: Lsn | None, index: Path | None,
+    publication: list[str] | None, state: Path | None, catalog: str | None, start: Lsn | None, upto: Lsn | None, index: Path | None,
     window: WindowSize | None, on: On,
 ) -> None:  # fmt: skip
     """Decode the log with the plugin, and print what it gives."""
-    captured = read_state(catalog.read_bytes(), str(catalog)) if catalog else None
+    captured = read_captured(catalog) if catalog else None
     location = StateLocation.open(state, warn=warn) if state else None
     with counted("rows") as progress:
         opened = Source.open(source, captured.needs_wal_from if captured else None, database=database, tell=progress.tell)

@@ -6,7 +6,6 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import groupby
-from pathlib import Path
 
 from tailrace.cli.choice import On
 from tailrace.cli.engine import runner_for
@@ -27,10 +26,10 @@ def of_server(dsn: str, databases: list[str], *, as_json: bool) -> bool:
     return _write(Examination(dsn, databases).findings(), as_json=as_json)
 
 
-def of_files(path: Path, on: On, *, as_json: bool) -> bool:
+def of_files(name: str, on: On, *, as_json: bool) -> bool:
     """The same of a data directory, or an archive."""
     with counted("records") as progress:
-        return _write(file_findings(path, lambda size: runner_for(on, size, progress.tell)), as_json=as_json)
+        return _write(file_findings(name, lambda size: runner_for(on, size, progress.tell)), as_json=as_json)
 
 
 def _write(findings: Iterable[Finding], *, as_json: bool) -> bool:

@@ -17,7 +17,7 @@ _COLUMNS = ("time", "commit", "record", "xid", "oid", "table", "event", "column"
 
 
 def print_events(
-    source: str, table: str, database: str, *, catalog: Path | None, index: Path | None, window: WindowSize | None, on: On, as_json: bool
+    source: str, table: str, database: str, *, catalog: str | None, index: Path | None, window: WindowSize | None, on: On, as_json: bool
 ) -> None:  # fmt: skip
     """A line an event, in the order of the log."""
     named = read_table_name(table)

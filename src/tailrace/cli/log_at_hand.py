@@ -10,17 +10,18 @@ from tailrace.client.reception import Reception
 from tailrace.replication.retention import leave_unused, receiving_log
 from tailrace.replication.server_location import log_of_server
 from tailrace.sources.dsn import is_dsn
+from tailrace.sources.named import SourceName, existing
 
 
 @contextmanager
 def log_at_hand(
     source: str, state: Path, warn: Callable[[str], None], *, tell: Callable[[str], None] = lambda _: None,
     on_failure: Callable[[], None] = lambda: None,
-) -> Iterator[tuple[Path, Reception | None]]:  # fmt: skip
-    """The directory to be read, and what receives into it, if anything does. `tell` hears how that goes, and `warn` what is in its way; that it has
+) -> Iterator[tuple[SourceName, Reception | None]]:  # fmt: skip
+    """The log to be read, and what receives into it, if anything does. `tell` hears how that goes, and `warn` what is in its way; that it has
     ended, too, and then `on_failure` is called."""
     if not is_dsn(source):
-        yield Path(source), None
+        yield existing(source), None
         return
     server = log_of_server(source, state, warn)
     receptions: list[Reception] = []

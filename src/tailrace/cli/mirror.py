@@ -13,7 +13,7 @@ from typing import Any
 from tailrace.catalog.state.catalog_state import CatalogState
 from tailrace.cli.choice import On
 from tailrace.cli.engine import runner_for
-from tailrace.cli.new_slot import new_slot
+from tailrace.cli.new_slot import HowReceived, new_slot
 from tailrace.cli.progress import Progress, counted, warn
 from tailrace.cli.slot import exists
 from tailrace.cli.tables import write_json
@@ -33,6 +33,7 @@ from tailrace.replication.slot_location import SlotLocation
 from tailrace.replication.waiting import finish
 from tailrace.slots.create_command import CreateReplicationSlot
 from tailrace.sources.dsn import is_dsn
+from tailrace.sources.named import restore_with
 from tailrace.sources.received_log import ReceivedLog
 from tailrace.storage.location_folder import RECEIVED
 from tailrace.storage.open_store import open_store
@@ -56,6 +57,7 @@ class AskedSlot:
     on: On
     copies: bool
     """Whether a new lake of a server that is connected to gets a copy of its tables first."""
+    restore_command: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,10 +173,13 @@ def _acquired(asked: AskedSlot, pace: Pace, runner: Runner, *, is_new: bool) -> 
         command = CreateReplicationSlot(
             name=asked.name, source=asked.source, database=asked.database, plugin=_NO_PLUGIN, catalog=asked.captured
         )
-        location, new = new_slot(command, asked.state, On.LOCAL, pace.window)
+        location, new = new_slot(command, asked.state, On.LOCAL, pace.window, HowReceived(restore_command=asked.restore_command))
         return finish(new.acquire(location, runner, pace.window))
     location = SlotLocation.open(asked.state, warn=warn)
     slot = location.slot(asked.name)
+    if asked.restore_command and not is_dsn(asked.source):
+        location.configure({"restore_command": asked.restore_command})
+        restore_with(asked.source, asked.restore_command)
     source = str((asked.state / RECEIVED).absolute()) if is_dsn(asked.source) else asked.source
     for what, has, wanted in (("database", slot.database, asked.database), ("log", slot.source, source)):
         if has != wanted:

@@ -13,7 +13,6 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from tailrace.catalog.state.catalog_state import CatalogState
-from tailrace.catalog.state.state_file import read_state
 from tailrace.cli.choice import On
 from tailrace.cli.engine import runner_for
 from tailrace.cli.progress import Progress, counted, warn
@@ -31,10 +30,11 @@ from tailrace.replication.waiting import finish
 from tailrace.slots.create_command import CreateReplicationSlot, PastMoment
 from tailrace.slots.slot import check_name
 from tailrace.slots.wal_keep import parse_wal_keep
+from tailrace.sources.captured import read_captured
 from tailrace.sources.dsn import has_password, is_dsn
+from tailrace.sources.named import directory_of, restore_with
 from tailrace.sources.received_log import ReceivedLog
 from tailrace.sources.source import Source
-from tailrace.storage.directory import DataDirectory
 from tailrace.storage.server_settings import setting_of
 from tailrace.window import WindowSize
 
@@ -83,11 +83,12 @@ def new_slot(
     how.check()
     if is_dsn(command.source):
         return _new_slot_of_server(command, state, on, window, how)
-    if how != AS_BEFORE:
+    if how.physical_slot or how.keep:
         raise UsageError(
             "the log is in files, and nothing is received",
-            hint="--physical-slot, --restore-command and --keep are for a server that is connected to.", sqlstate="42601",
+            hint="--physical-slot and --keep are for a server that is connected to.", sqlstate="42601",
         )  # fmt: skip
+    restore_with(command.source, how.restore_command)
     segments = Source.open(command.source).segments
     location = None if _is_nothing(state) else open_or_make(state, segments.system)
     with counted("records") as progress:
@@ -95,7 +96,9 @@ def new_slot(
         new = finish(service.create(command, location, runner, warn, window))
         if location is None:
             location = open_or_make(state, segments.system, progress)
-    _warn_of_recycling(Path(command.source))
+        if how.restore_command:
+            location.configure({"restore_command": how.restore_command})
+    _warn_of_recycling(command.source)
     return location, new
 
 
@@ -138,8 +141,8 @@ def _new_slot_of_server(
             raise
 
 
-def captured(catalog: Path | None) -> CatalogState | None:
-    return read_state(catalog.read_bytes(), str(catalog)) if catalog else None
+def captured(catalog: str | None) -> CatalogState | None:
+    return read_captured(catalog) if catalog else None
 
 
 def open_or_make(state: Path, system: int, progress: Progress | None = None) -> SlotLocation:
@@ -156,10 +159,10 @@ def _is_nothing(state: Path) -> bool:
     return not state.exists() or (state.is_dir() and not any(state.iterdir()))
 
 
-def _warn_of_recycling(source: Path) -> None:
+def _warn_of_recycling(source: str) -> None:
     """A server knows nothing of the slot, and recycles the WAL that it needs with the next checkpoints, unless it is told to
     keep some."""
-    directory = DataDirectory.at(source)
+    directory = directory_of(source)
     if directory is None or not directory.is_running:
         return
     try:

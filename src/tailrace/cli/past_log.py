@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 
-from tailrace.catalog.state.state_file import read_state
 from tailrace.cli.choice import On
 from tailrace.cli.engine import runner_for, warn_if_none_kept
 from tailrace.cli.progress import Progress, warn
@@ -14,6 +13,7 @@ from tailrace.pipeline.log_feed import LogFeed
 from tailrace.pipeline.open_log import open_feed
 from tailrace.pipeline.scanning import Scanning
 from tailrace.plan.demand import OF_TABLES, Demand
+from tailrace.sources.captured import read_captured
 from tailrace.sources.source import Source
 from tailrace.storage.index_store import IndexStore
 from tailrace.types.style import TextStyle
@@ -22,11 +22,11 @@ from tailrace.window import WindowSize
 
 
 def open_log(
-    source: str, database: str, *, catalog: Path | None, index: Path | None, window: WindowSize | None, on: On, progress: Progress,
+    source: str, database: str, *, catalog: str | None, index: Path | None, window: WindowSize | None, on: On, progress: Progress,
     demand: Demand = OF_TABLES,
 ) -> LogFeed:  # fmt: skip
     """The whole log, planned window by window."""
-    captured = read_state(catalog.read_bytes(), str(catalog)) if catalog else None
+    captured = read_captured(catalog) if catalog else None
     opened = Source.open(source, captured.needs_wal_from if captured else None, database=database, tell=progress.tell)
     begin = captured.needs_wal_from if captured else opened.segments.first_lsn
     runner = runner_for(on, opened.segments.stop_lsn - begin, progress.tell)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tailrace.catalog.state.state_file import read_state
 from tailrace.cli.choice import On
 from tailrace.cli.engine import runner_for
 from tailrace.cli.new_slot import open_or_make
@@ -22,6 +21,7 @@ from tailrace.publications.describe import PublicationDescriber
 from tailrace.publications.publication import Publication
 from tailrace.publications.publishing.filter_compiler import filter_text
 from tailrace.replication.slot_location import SlotLocation
+from tailrace.sources.captured import read_captured
 from tailrace.sources.source import Source
 
 CREATE, ALTER, DROP = "CREATE", "ALTER", "DROP"
@@ -34,7 +34,7 @@ class AskedSource:
 
     name: str
     database: str
-    catalog: Path | None
+    catalog: str | None
     at: Lsn | None
     on: On
 
@@ -103,7 +103,7 @@ def _parsed(text: str, verb: str) -> tuple[str, Statement]:
 
 
 def _opened(asked: AskedSource) -> DatabaseSnapshot:
-    captured = read_state(asked.catalog.read_bytes(), str(asked.catalog)) if asked.catalog else None
+    captured = read_captured(asked.catalog) if asked.catalog else None
     with counted("records") as progress:
         source = Source.open(
             asked.name, captured.needs_wal_from if captured else None, database=asked.database, tell=progress.tell

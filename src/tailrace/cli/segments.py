@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from tailrace.cli.tables import Listing, write_json, write_listing
 from tailrace.errors import TailraceError
 from tailrace.model import Lsn
 from tailrace.sources.dsn import is_dsn
-from tailrace.sources.source import Source, wal_of
+from tailrace.sources.named import existing, files_of
+from tailrace.sources.source import Source
 from tailrace.storage.segment import Segment
 from tailrace.storage.segment_files import arrange, identity_of, list_segments
 from tailrace.storage.segments import Segments
@@ -21,7 +21,7 @@ from tailrace.wal.page_header import SHORT_PAGE_HEADER, page_address
 def ls(source: str, *, as_json: bool) -> None:
     """Print the segments of a data directory, or of a directory of segments."""
     received = Source.open(source) if is_dsn(source) else None
-    segments = arrange(received.segments.directory if received else wal_of(source))
+    segments = arrange(received.segments.lies_in if received else files_of(existing(source)))
     files = list(_files(segments))
     if as_json:
         write_json(
@@ -49,7 +49,7 @@ def _files(segments: Segments) -> Iterator[dict[str, Any]]:
             missing, gap = gaps[position + 1] - position - 1, Lsn((position + 1) * segments.segment_size)
             yield {"name": "…", "timeline": None, "from": str(gap), "size": None, "notes": [f"{missing} missing"]}
     chosen = {segment.path for segment in segments.by_number.values()}
-    for segment in list_segments(segments.directory):
+    for segment in list_segments(segments.lies_in):
         if segment.path not in chosen:
             notes = ["other history, or a second copy"] if segment.size is not None else ["not a regular file"]
             yield _file(segment, None, notes)
@@ -57,7 +57,7 @@ def _files(segments: Segments) -> Iterator[dict[str, Any]]:
 
 def _file(segment: Segment, start: str | None, notes: list[str]) -> dict[str, Any]:
     return {
-        "name": Path(segment.path).name, "timeline": segment.timeline, "from": start, "size": segment.size, "notes": notes
+        "name": segment.name, "timeline": segment.timeline, "from": start, "size": segment.size, "notes": notes
     }  # fmt: skip
 
 

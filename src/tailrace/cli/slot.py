@@ -30,8 +30,8 @@ from tailrace.replication.waiting import Waiter, finish
 from tailrace.replication.writers import Writer, writer_named
 from tailrace.slots.create_command import CreateReplicationSlot
 from tailrace.slots.slot import Slot
+from tailrace.sources.named import files_of
 from tailrace.sources.received_log import ReceivedLog
-from tailrace.sources.source import wal_of
 from tailrace.storage.segment_files import open_segments
 from tailrace.storage.segments import UnfinishedCopy
 from tailrace.window import WindowSize
@@ -179,7 +179,7 @@ def _writing(destination: Destination, slot: Slot) -> Iterator[Writer]:
 def _acquired(location: SlotLocation, name: str, engine: Engine, tell: Callable[[str], None]) -> Acquired:
     """The slot, to be released at the end of a `with` block."""
     slot = location.slot(name)
-    backlog = slot.backlog(open_segments(wal_of(slot.source)).stop_lsn)
+    backlog = slot.backlog(open_segments(files_of(slot.source)).stop_lsn)
     return finish(acquire(location, name, runner_for(engine.on, backlog, tell), engine.window))
 
 

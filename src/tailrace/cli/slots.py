@@ -72,21 +72,23 @@ def drop(name: str, state: Path, *, as_json: bool) -> None:
 
 def set_settings(state: Path, settings: dict[str, str | None], *, is_moved: bool, as_json: bool) -> None:
     """Change these settings, and print all: those of the location, and of the server whose log is received into it."""
-    from tailrace.sources.received_log import SETTINGS, ReceivedLog  # noqa: PLC0415 - no other verb here needs a client
+    from tailrace.sources.received_log import RESTORE, SETTINGS, ReceivedLog  # noqa: PLC0415 - no other verb here needs a client
 
     location = SlotLocation.take_over(state, warn=warn) if is_moved else SlotLocation.open(state, warn=warn)
     log = ReceivedLog.in_location(state)
-    of_server = {name: value for name, value in settings.items() if name in SETTINGS}
+    # Of logs in files the location itself says what brings the rest of them.
+    of_server = {name: value for name, value in settings.items() if name in SETTINGS and (log is not None or name != RESTORE)}
     if of_server and log is None:
         raise UsageError(
             f'no log of a server is received into "{state}"', hint="Create a slot on a connection string first.", sqlstate="55000"
         )  # fmt: skip
-    own = {name: value for name, value in settings.items() if name not in SETTINGS}
+    own = {name: value for name, value in settings.items() if name not in of_server}
     now = location.configure(own) if own else location.settings
     if of_server and log is not None:
         log.configure(of_server, warn)
     received = log.format_settings() if log is not None else {}
     if as_json:
-        write_json(asdict(now) | {"system": str(now.system)} | received)
+        named = {name: value for name, value in asdict(now).items() if name != RESTORE or value}
+        write_json(named | {"system": str(now.system)} | received)
     else:
         write_listing(Listing(("name", "setting"), list((format_settings(now) | received).items())))

@@ -15,6 +15,7 @@ from tailrace.cli.progress import Progress, warn
 from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.pipeline.runner import Runner
+from tailrace.sources.named import SourceName
 from tailrace.sql.connected_server import ConnectedServer
 from tailrace.sql.functions.signatures import functions_of
 from tailrace.sql.postgres_session import PostgresSession
@@ -55,7 +56,7 @@ def run_session(source: str, database: str, state: Path, given: Input, *, connec
         return _run_session(path, database, state, given, connect=connect, on=on, output=output)
 
 
-def _run_session(source: Path, database: str, state: Path, given: Input, *, connect: str, on: On, output: Output) -> int:
+def _run_session(source: SourceName, database: str, state: Path, given: Input, *, connect: str, on: On, output: Output) -> int:
     progress = Progress("rows", shown=False)
 
     def runner(size: int) -> Runner:

@@ -26,7 +26,7 @@ SET CONSTRAINTS ALL DEFERRED;"""
 
 
 def print_statements(
-    source: str, xid: int, database: str, *, catalog: Path | None, index: Path | None, window: WindowSize | None, on: On
+    source: str, xid: int, database: str, *, catalog: str | None, index: Path | None, window: WindowSize | None, on: On
 ) -> bool:  # fmt: skip
     """What would take the transaction back; whether that is all of it."""
     with counted("statements") as progress:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Any
 
 from tailrace.cli.choice import On
@@ -98,7 +97,7 @@ def verify(source: str, on: On, *, as_json: bool) -> None:
     check_reaches(indexes, opened.control)
     records, last = sum(part.records for part in indexes), indexes[-1]
     chosen = {segment.path for segment in segments.by_number.values()}
-    others = [Path(each.path).name for each in list_segments(segments.directory) if each.path not in chosen]
+    others = [each.name for each in list_segments(segments.lies_in) if each.path not in chosen]
     if as_json:
         end = (
             {"reason": last.reason, "at": str(last.place), "file": segments.name_at(last.place), "torn": last.torn}

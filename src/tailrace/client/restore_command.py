@@ -1,8 +1,8 @@
 """`restore_command`: a shell command that brings a file of a server's archive, as PostgreSQL's standbys run it (`access/transam/xlogarchive.c`,
 RestoreArchivedFile; manual, "Recovery", `restore_command`).
 
-In: the name of a segment or of a history file. Out: the file, in a directory, or that it is not there. The command runs in that directory, so that
-`%p` is a name in it, as a server runs it in its data directory.
+In: the name of a segment or of a history file. Out: the file, in a directory, or that it is not there. The command runs in that directory, as a
+server runs it in its data directory.
 """
 
 from __future__ import annotations
@@ -17,11 +17,14 @@ from contextlib import suppress
 from pathlib import Path
 
 from tailrace.dataclass import dataclass
-from tailrace.errors import PeerError, UsageError
+from tailrace.errors import PeerError
+from tailrace.settings import replace_percent_placeholders
 
 RESTORED = ".RECOVERYXLOG"
 """Where the command puts what it brings; the server's name for it, and hidden as what is no segment yet."""
-_PLACEHOLDER = re.compile(r"%(.?)", re.DOTALL)
+_NAME = "restore_command"
+_PLAIN = re.compile(r"[\w@+=:,./-]+", re.ASCII)
+"""What a shell takes for one word, as it is."""
 _ENDS_FROM = 126
 """From this status on the command could not be run, or the shell says that a signal ended it."""
 _CANNOT_RUN = {126: "command not executable", 127: "command not found"}
@@ -37,14 +40,7 @@ class RestoreCommand:
     @classmethod
     def parse(cls, text: str) -> RestoreCommand:
         """Raises UsageError for placeholders that there are not (`replace_percent_placeholders`)."""
-        for match in _PLACEHOLDER.finditer(text):
-            if match[1] not in ("f", "p", "r", "%"):
-                detail = (
-                    f'String contains unexpected placeholder "%{match[1]}".'
-                    if match[1]
-                    else 'String ends unexpectedly after escape character "%".'
-                )
-                raise UsageError(f'invalid value for parameter "restore_command": "{text}"', detail=detail)
+        replace_percent_placeholders(_NAME, text, dict.fromkeys("fpr", ""))
         return cls(text)
 
     def bring(self, name: str, directory: Path, restart: str, is_stopping: Callable[[], bool]) -> Path | None:
@@ -53,8 +49,10 @@ class RestoreCommand:
         is such a file is not known then."""
         path = directory / RESTORED
         path.unlink(missing_ok=True)
-        values = {"f": name, "p": RESTORED, "r": restart, "%": "%"}
-        status = _run(_PLACEHOLDER.sub(lambda match: values[match[1]], self.text), directory, is_stopping)
+        # The name in the directory does for the shell, whatever the directory is called; but pgBackRest takes it only in a server's own.
+        target = str(path.absolute()) if _PLAIN.fullmatch(str(path.absolute())) else RESTORED
+        command = replace_percent_placeholders(_NAME, self.text, {"f": name, "p": target, "r": restart})
+        status = _run(command, directory, is_stopping)
         if is_stopping():
             path.unlink(missing_ok=True)
             return None
@@ -84,9 +82,16 @@ def _run(command: str, directory: Path, is_stopping: Callable[[], bool]) -> int:
             return process.wait(_LOOK_EVERY)
         except subprocess.TimeoutExpired:
             if is_stopping():
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGTERM)
+                _end(process)
                 return process.wait()
+        except BaseException:  # who is interrupted leaves nothing behind that goes on writing
+            _end(process)
+            raise
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)
 
 
 def _in_words(status: int) -> str:

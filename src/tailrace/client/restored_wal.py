@@ -18,8 +18,9 @@ from tailrace.client.wal_archive import ResumePoint, WalArchive
 from tailrace.dataclass import dataclass
 from tailrace.errors import CorruptWal, TailraceError
 from tailrace.model import PAGE_SIZE, Lsn
-from tailrace.storage.segment import PARTIAL, Segment, segment_name
+from tailrace.storage.segment import Segment, segment_name
 from tailrace.storage.segment_files import history_of, identity_of, parse_history
+from tailrace.storage.wal_files import PARTIAL, WalDirectory
 from tailrace.storage.whole_file import sync_folder
 from tailrace.wal.page_header import LongPageHeader
 
@@ -30,7 +31,7 @@ _DAMAGED = "The file is not used. Put a sound copy of it into the server's archi
 @dataclass(frozen=True, slots=True)
 class RestoredWal:
     """`system` is whose log it must be; `newest`, the timeline on which the server is. `tell` hears of each file, `reached` of each end of a
-    segment."""
+    segment. `oldest` is what `%r` means, where that is not what was received."""
 
     command: RestoreCommand
     archive: WalArchive
@@ -39,6 +40,7 @@ class RestoredWal:
     is_stopping: Callable[[], bool]
     tell: Callable[[str], None]
     reached: Callable[[Lsn], None]
+    oldest: str = ""
 
     def add_history(self, timeline: int) -> bool:
         """The history file of a timeline. Whether it is there; raises as `WalArchive.add_history`."""
@@ -106,6 +108,8 @@ class RestoredWal:
 
     def _oldest(self) -> str:
         """What `%r` means: the first segment that is still needed."""
+        if self.oldest:
+            return self.oldest
         where = self.archive.resume_point()
         if where is None:
             return segment_name(1, 0, self.archive.segment_size)
@@ -128,7 +132,8 @@ class RestoredWal:
         size, expected = path.stat().st_size, self.archive.segment_size
         if size != expected:
             raise CorruptWal(f'archive file "{name}" has wrong size: {size} instead of {expected}')
-        identity = identity_of(Segment(max(timelines), at // expected, str(path), "", partial=False, size=size))
+        place = WalDirectory(str(path.parent))
+        identity = identity_of(Segment(max(timelines), at // expected, place, path.name, "", partial=False, size=size))
         if identity is None:
             raise CorruptWal(f'archive file "{name}" has no WAL')
         with path.open("rb") as file:

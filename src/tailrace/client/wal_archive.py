@@ -20,8 +20,9 @@ from threading import Thread
 from tailrace.dataclass import dataclass
 from tailrace.errors import CorruptWal, FailedWrite, PeerError, UsageError
 from tailrace.model import PAGE_SIZE, Lsn
-from tailrace.storage.segment import PARTIAL, in_place, segment_name
+from tailrace.storage.segment import in_place, segment_name
 from tailrace.storage.segment_files import arrange, list_segments
+from tailrace.storage.wal_files import PARTIAL
 from tailrace.storage.whole_file import sync_folder, write_whole
 
 _ALIGNED = 8

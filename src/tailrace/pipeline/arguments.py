@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from tailrace.catalog.state.catalog_state import CatalogState
-from tailrace.catalog.state.state_file import read_state
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.settings import parse_lsn
+from tailrace.sources.captured import read_captured
+from tailrace.sources.named import is_stored
 
 GivenLsn = Lsn | int | str | None
 GivenState = CatalogState | str | Path | None
@@ -25,9 +26,8 @@ def state_of(given: GivenState) -> CatalogState | None:
     """Raises as `read_state` does for a file that holds none."""
     if given is None or isinstance(given, CatalogState):
         return given
-    path = Path(given)
-    if not path.is_file():
+    if not is_stored(given) and not Path(given).is_file():
         raise UsageError(
-            f'catalog state "{path}" does not exist', hint="`tailrace catalog capture` writes one.", sqlstate="58P01"
+            f'catalog state "{given}" does not exist', hint="`tailrace catalog capture` writes one.", sqlstate="58P01"
         )
-    return read_state(path.read_bytes(), str(path))
+    return read_captured(given)

@@ -21,6 +21,7 @@ from tailrace.catalog.state.catalog_state import CatalogState
 from tailrace.errors import InsufficientLogging, PeerError
 from tailrace.pipeline.capture import capture
 from tailrace.pipeline.runner import Runner
+from tailrace.sources.named import SourceName
 from tailrace.sources.received_log import ReceivedLog, held
 from tailrace.sources.source import Source
 from tailrace.wal.xlog import LOGICAL, WAL_LEVELS
@@ -85,14 +86,14 @@ def _of_backups(
 
 
 def captured_by_server(
-    path: Path, database: str, runner: Runner, warn: Callable[[str], None] = warnings.warn, *, to_decode: bool = False
+    source: SourceName, database: str, runner: Runner, warn: Callable[[str], None] = warnings.warn, *, to_decode: bool = False
 ) -> CatalogState | None:  # fmt: skip
-    """The state as of now, where the log at `path` is received from a server; None where it is a log of files, which must tell by themselves.
+    """The state as of now, where the log of this name is received from a server; None where it is a log of files, which must tell by themselves.
     Raises InsufficientLogging where what is written from now on is `to_decode`, and cannot be."""
-    log = ReceivedLog.of(path)
+    log = ReceivedLog.of(source)
     if log is None:
         return None
-    with held(path):
+    with held(source):
         log.reach_back()
         state, control = capture_live(log.dsn, database, log.directory, runner, lambda _: None, warn=warn)
     if to_decode and control.wal_level < LOGICAL:

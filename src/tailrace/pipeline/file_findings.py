@@ -15,7 +15,7 @@ from tailrace.errors import CorruptWal, TailraceError, count_of
 from tailrace.model import Lsn
 from tailrace.pipeline.runner import Runner
 from tailrace.pipeline.scanning import scanned
-from tailrace.sources.dsn import existing_directory
+from tailrace.sources.named import SourceName, directory_of, existing, files_of
 from tailrace.sources.source import Source
 from tailrace.storage.directory import DataDirectory
 from tailrace.storage.segment_files import arrange
@@ -30,21 +30,21 @@ _LOG_LEVEL = "wal_level in the log"
 _RAISE = "ALTER SYSTEM SET wal_level = logical;  -- on the server; then restart it"
 
 
-def file_findings(path: Path, runner_for: Callable[[int], Runner]) -> Iterator[Finding]:
-    """Of a data directory, its pg_wal, or a directory of segments. The whole log is scanned, by the runner for so many bytes."""
+def file_findings(name: SourceName, runner_for: Callable[[int], Runner]) -> Iterator[Finding]:
+    """Of a data directory, its pg_wal, or an archive of segments. The whole log is scanned, by the runner for so many bytes."""
     try:
-        directory = DataDirectory.at(existing_directory(path))
+        directory = directory_of(existing(name))
         control = directory.control() if directory else None
         yield from _of_directory(directory, control)
-        segments = arrange(directory.wal if directory else path)
+        segments = arrange(files_of(name))
         yield from _of_segments(segments)
-        source = Source.open(path, for_catalogs=False)
+        source = Source.open(name, for_catalogs=False)
         yield from _of_log(source.segments, runner_for(source.segments.stop_lsn - source.segments.first_lsn))
     except TailraceError as error:
         yield Finding("files", STOPS, _said(error), error.hint)
     except OSError as error:
         remedy = "sudo -u postgres tailrace doctor …  # as a user who may"
-        yield Finding("files", STOPS, f'could not read "{error.filename or path}": {error.strerror}', remedy)
+        yield Finding("files", STOPS, f'could not read "{error.filename or name}": {error.strerror}', remedy)
     yield Finding(
         "server",
         NOTE,

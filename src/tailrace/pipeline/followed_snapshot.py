@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from tailrace.catalog.state.catalog_state import CatalogState, with_hint_bits
 from tailrace.dataclass import dataclass
@@ -25,8 +24,9 @@ from tailrace.pipeline.windows import carry, history_at
 from tailrace.plan.carried import Carried
 from tailrace.publications.catalog_snapshot import CatalogSnapshot
 from tailrace.publications.database_snapshot import DatabaseSnapshot
+from tailrace.sources.named import SourceName, files_of
 from tailrace.sources.received_log import held
-from tailrace.sources.source import Source, wal_of
+from tailrace.sources.source import Source
 from tailrace.storage.segment_files import open_segments
 from tailrace.storage.segments import Segments
 from tailrace.wal.index import Index
@@ -38,7 +38,7 @@ class FollowedSnapshot:
     """`version` is another after each change of the catalogs. State: what is carried to the end of the log as it was at the last look. One thread
     at a time asks."""
 
-    path: Path
+    source: SourceName
     database: str
     version: int = 0
     _carried: Carried | None = None
@@ -50,13 +50,13 @@ class FollowedSnapshot:
         """Read what is new; `runner_for` gives what so many bytes of WAL are worked on with. Raises what opening the log raises."""
         if not self._follow(runner_for(0)):
             self._carried = self._log = None
-            with held(self.path):
+            with held(self.source):
                 self._begin(self.runner(runner_for))
             self._follow(runner_for(0))  # which gives back the copies of WAL that nobody reads any more
 
     def runner(self, runner_for: Callable[[int], Runner]) -> Runner:
         """What all of the log is worked on with."""
-        segments = open_segments(wal_of(self.path))
+        segments = open_segments(files_of(self.source))
         return runner_for(segments.stop_lsn - segments.first_lsn)
 
     @property
@@ -67,7 +67,7 @@ class FollowedSnapshot:
 
     def at(self, lsn: Lsn, runner: Runner) -> DatabaseSnapshot:
         """As of an LSN. Raises MissingHistory for one that the log at hand does not have."""
-        return open_snapshot(self.path, self.database, runner, catalog=self._captured, at=lsn)
+        return open_snapshot(self.source, self.database, runner, catalog=self._captured, at=lsn)
 
     def snapshot(self, search_path: tuple[str, ...]) -> DatabaseSnapshot:
         """As of the last look, with a history of its own."""
@@ -77,8 +77,8 @@ class FollowedSnapshot:
         return DatabaseSnapshot(state.system, state.database, self.database, catalogs)
 
     def _begin(self, runner: Runner) -> None:
-        self._captured = captured_by_server(self.path, self.database, runner)
-        opened = open_log(self.path, self.database, runner=runner, catalog=self._captured)
+        self._captured = captured_by_server(self.source, self.database, runner)
+        opened = open_log(self.source, self.database, runner=runner, catalog=self._captured)
         source, indexes = opened.source, list(opened.scanned())
         opened.check_holds(indexes, None)
         carried, _ = opened.begin(indexes)
@@ -115,7 +115,7 @@ class FollowedSnapshot:
         fingerprint = fingerprint_before(segments.read, segments.identity, carried.lsn, Lsn(read_from))
         self._carried = replace(carried, fingerprint=fingerprint)
         if self._log is None:
-            self._log = FollowedLog.behind(carried, self.path, source)
+            self._log = FollowedLog.behind(carried, self.source, source)
             self._log.check = self._check
         self._log.needed_from = carried.restart_lsn
 

@@ -1,6 +1,6 @@
 """A log that grows, read from one position on: what is new, as often as it is asked for.
 
-In: a data directory whose server may be running, its pg_wal, or an archive into which segments come. Out: indexes, each of them
+In: a data directory whose server may be running, its pg_wal, or an archive, also one in a store, into which segments come. Out: indexes, each of them
 whole: where the log ends today another stretch begins tomorrow, at that very record. Where there is nothing, `NothingNew` says
 when to look again: nobody waits here (`replication.waiting` does).
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -23,7 +23,8 @@ from tailrace.pipeline.runner import Runner
 from tailrace.pipeline.scanning import AS_SUITS, Scanning, cut_at, scan_stretch, scanned_stretches
 from tailrace.plan.carried import Carried
 from tailrace.plan.whole_log import begins_with_zeros, check_follows, ended_before
-from tailrace.sources.log_growth import LogEnd, Tail
+from tailrace.sources.log_growth import LogEnd, StoredEnd, StoredTail, Tail, end_of
+from tailrace.sources.named import SourceName, is_stored, path_of
 from tailrace.sources.source import Source
 from tailrace.storage.segments import Segments
 from tailrace.storage.spool import seal
@@ -33,12 +34,16 @@ from tailrace.window import Weight
 
 POLL = 0.05
 """Seconds between two looks at a log in which nothing is new."""
+LIST_EVERY = 2.0
+"""The same where each look is a listing of a store, which takes its time and is paid for. Segments come there when they are whole."""
 PAUSES = 3
 """Looks that follow one another begin so many times as far apart as one takes: it costs the same whether it finds one transaction or a hundred."""
 _PATIENCE = 3.0
 """How many seconds what looks like damage must stay so. A server that writes, or somebody who copies segments, may be half-way."""
 _TRUSTED = 5.0
 """For how many seconds a tail that stays the same is believed, whatever a file system makes of times."""
+_LISTING_TRUSTED = 300.0
+"""The same of what a store lists, which has the tags of objects."""
 
 Result = TypeVar("Result")
 
@@ -48,29 +53,36 @@ class NothingNew:
     """The log has no more for now. It is to be looked at again at `again_at` (of time.monotonic), or sooner once the `tail` at
     its `end`, as it was before this look, is another; or once whoever receives the log at `path` has more than there was at
     `since`, when this look began. But never before `not_before`. One that is `in_doubt` has met what looks like damage, or like
-    something that is away, and it is too early to say."""
+    something that is away, and it is too early to say. Of an archive in a store the tail is compared by who looks again, and
+    believed until `believed_until`."""
 
     again_at: float
-    end: LogEnd | None = None
-    tail: Tail | None = None
+    end: LogEnd | StoredEnd | None = None
+    tail: Tail | StoredTail | None = None
     in_doubt: bool = False
     path: Path | None = None
     since: float = 0.0
     not_before: float = 0.0
+    believed_until: float = 0.0
 
     @classmethod
-    def for_a_moment(cls, *, in_doubt: bool = False) -> NothingNew:
+    def for_a_moment(cls, source: SourceName = "", *, in_doubt: bool = False) -> NothingNew:
         """Nothing tells sooner than another look whether there is more."""
-        return cls(time.monotonic() + POLL, in_doubt=in_doubt)
+        return cls(time.monotonic() + (LIST_EVERY if is_stored(source) else POLL), in_doubt=in_doubt)
+
+    @classmethod
+    def until_listed(cls, end: StoredEnd, tail: StoredTail | None) -> NothingNew:
+        """Of a look at an archive in a store. One in which nothing was new has a tail."""
+        now = time.monotonic()
+        return cls(now + LIST_EVERY, end if tail else None, tail, believed_until=now + _LISTING_TRUSTED)
 
     @classmethod
     def after_look(cls, path: Path, since: float, end: LogEnd | None = None, tail: Tail | None = None) -> NothingNew:
         """Of a look that began then. One in which nothing was new has a tail, and is believed for longer."""
         now = time.monotonic()
         not_before = min(since + PAUSES * (now - since), now + POLL)
-        return cls(
-            max(not_before, now + (POLL if tail is None else _TRUSTED)), end, tail, path=path, since=since, not_before=not_before
-        )
+        again_at = max(not_before, now + (POLL if tail is None else _TRUSTED))
+        return cls(again_at, end, tail, path=path, since=since, not_before=not_before, believed_until=again_at)
 
 
 Steps = Generator[NothingNew, None, Result]
@@ -82,19 +94,19 @@ class WalRemoved(MissingHistory):
     """The log begins behind what is needed of it: that does not come back."""
 
 
-def open_source(path: Path, needed_from: Lsn, check: Callable[[Segments], object]) -> Steps[Source]:
+def open_source(name: SourceName, needed_from: Lsn, check: Callable[[Segments], object]) -> Steps[Source]:
     """The source, once it passes `check`: raised is only what stays so for a while."""
     doubt = Doubt()
     while True:
         try:
-            return _open(path, needed_from, check)
+            return _open(name, needed_from, check)
         except (CorruptWal, MissingHistory) as error:
-            yield doubt.bear(error)
+            yield doubt.bear(error, name)
 
 
-def _open(path: Path, needed_from: Lsn, check: Callable[[Segments], object]) -> Source:
+def _open(name: SourceName, needed_from: Lsn, check: Callable[[Segments], object]) -> Source:
     try:
-        source = Source.open(path, needed_from, for_catalogs=False)
+        source = Source.open(name, needed_from, for_catalogs=False)
     except FileNotFoundError as error:  # a file that was just being removed; or somebody removes the whole directory
         raise MissingHistory(
             f'could not open file "{error.filename}": {error.strerror}', sqlstate="58P01", file=str(error.filename)
@@ -110,7 +122,7 @@ class Doubt:
     met: str = ""
     since: float = 0.0
 
-    def bear(self, error: CorruptWal | MissingHistory) -> NothingNew:
+    def bear(self, error: CorruptWal | MissingHistory, source: SourceName = "") -> NothingNew:
         """When to look again; or raise the error, if it has been the same for long enough. WAL that is not listed is believed
         to be removed at the second look, since a listing may be made while files are renamed."""
         met, now = str(error), time.monotonic()
@@ -119,7 +131,7 @@ class Doubt:
             self.met, self.since = met, now
         elif now - self.since > patience:
             raise error
-        return NothingNew.for_a_moment(in_doubt=True)
+        return NothingNew.for_a_moment(source, in_doubt=True)
 
 
 def _any_line(segments: Segments) -> None:
@@ -128,11 +140,11 @@ def _any_line(segments: Segments) -> None:
 
 @dataclass(slots=True)
 class FollowedLog:
-    """What is new at `lsn`, where the last look ended, behind the record at `last` (0: nobody knows which). `needed_from` says
-    from where the log must stay readable. `check` is asked of a log that was opened again whether it is still the one that was
-    read. `nothing_new` is what the last look ended with."""
+    """What is new of a log, by its `name`, at `lsn`, where the last look ended, behind the record at `last` (0: nobody knows
+    which). `needed_from` says from where the log must stay readable. `check` is asked of a log that was opened again whether it
+    is still the one that was read. `nothing_new` is what the last look ended with."""
 
-    path: Path
+    name: SourceName
     lsn: Lsn
     needed_from: Lsn
     source: Source
@@ -142,20 +154,20 @@ class FollowedLog:
     _doubt: Doubt = field(default_factory=Doubt, repr=False)
 
     @classmethod
-    def behind(cls, carried: Carried, path: Path, source: Source) -> FollowedLog:
+    def behind(cls, carried: Carried, name: SourceName, source: Source) -> FollowedLog:
         """What comes after what is carried."""
-        return cls(path, carried.lsn, carried.restart_lsn, source, last=carried.last)
+        return cls(name, carried.lsn, carried.restart_lsn, source, last=carried.last)
 
     def look(self, runner: Runner, how: Scanning = AS_SUITS) -> Iterator[tuple[Source, Index]]:
         """The stretches that were not there before. Raises CorruptWal where the log is damaged, and MissingHistory where it is
         away, if it stays so; WalRemoved where it no longer has what is needed."""
         # As it is before anything is read: what comes later makes it another.
         since = time.monotonic()
-        end = LogEnd.of(self.path, self.source.segments, self.lsn, self.last or None)
+        end = end_of(self.name, self.source.segments, self.lsn, self.last or None)
         tail = end.tail()
-        before, self.nothing_new = self.nothing_new, NothingNew.for_a_moment()
-        if tail is not None and (before.end, before.tail) == (end, tail) and time.monotonic() < before.again_at:
-            self.nothing_new = before
+        before, self.nothing_new = self.nothing_new, NothingNew.for_a_moment(self.name)
+        if tail is not None and (before.end, before.tail) == (end, tail) and time.monotonic() < before.believed_until:
+            self.nothing_new = replace(before, again_at=max(before.again_at, self.nothing_new.again_at))
             return
         try:
             source = self.source = self._again()
@@ -170,12 +182,16 @@ class FollowedLog:
                     self.lsn = whole.stretch.stop
                     yield source, whole
         except (CorruptWal, MissingHistory) as error:
-            self.nothing_new = self._doubt.bear(error)
+            self.nothing_new = self._doubt.bear(error, self.name)
             return
         self._doubt = Doubt()
         seal(segments, self.lsn)
-        found_nothing = self.lsn == end.lsn and tail is not None
-        self.nothing_new = NothingNew.after_look(self.path, since, *((end, tail) if found_nothing else ()))
+        found_nothing = self.lsn == end.lsn
+        if isinstance(end, StoredEnd):
+            self.nothing_new = NothingNew.until_listed(end, tail if found_nothing and isinstance(tail, StoredTail) else None)
+        else:
+            known = (end, tail) if found_nothing and tail is not None else ()
+            self.nothing_new = NothingNew.after_look(path_of(self.name), since, *known)
 
     def _is_not_written(self, segments: Segments, part: Index) -> bool:
         """Whether there are zeros where the log ended, at the end of a page. A record that switches to another segment leaves zeros, too."""
@@ -192,9 +208,9 @@ class FollowedLog:
 
     def _again(self) -> Source:
         """The source as it is now."""
-        if not self.path.is_dir():
-            raise MissingHistory(f'could not open directory "{self.path}": No such file or directory', sqlstate="58P01")
-        source = _open(self.path, self.needed_from, self.check)
+        if not is_stored(self.name) and not path_of(self.name).is_dir():
+            raise MissingHistory(f'could not open directory "{self.name}": No such file or directory', sqlstate="58P01")
+        source = _open(self.name, self.needed_from, self.check)
         if self.needed_from < source.segments.first_lsn:
             raise WalRemoved(
                 f"requested WAL segment {source.segments.name_at(self.needed_from)} has already been removed",

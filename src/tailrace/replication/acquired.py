@@ -19,7 +19,6 @@ from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from dataclasses import field, replace
 from itertools import chain
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -42,6 +41,7 @@ from tailrace.replication.timelines import check_taken, timeline_at
 from tailrace.replication.window_statistics import statistics_of
 from tailrace.slots.slot import WAL_REMOVED, Slot, invalidated
 from tailrace.slots.statistics import SlotStatistics
+from tailrace.sources.named import is_stored, path_of
 from tailrace.sources.source import Source
 from tailrace.storage.segments import Segments
 from tailrace.storage.synchronous_slots import is_synchronous
@@ -283,8 +283,8 @@ class Acquired:
             )
             self._fingerprints = {at: each for at, each in self._fingerprints.items() if at >= lsn}
         self.location.save(self.slot)
-        if is_news:
-            force_reply(Path(self.slot.source))
+        if is_news and not is_stored(self.slot.source):
+            force_reply(path_of(self.slot.source))
         if marked:
             self.location.prune()
 

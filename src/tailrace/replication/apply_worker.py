@@ -42,14 +42,13 @@ from tailrace.replication.acquired import Acquired, Limit
 from tailrace.replication.apply_retry import ApplyRetry
 from tailrace.replication.earlier_log import earlier_windows
 from tailrace.replication.first_copy import BEFORE, THREADS, FirstCopy
-from tailrace.replication.receiving import Outage
+from tailrace.replication.receiving import Outage, may_pass
 from tailrace.replication.waiting import Waiter
 from tailrace.sources.received_log import ReceivedLog
 from tailrace.storage.location_folder import is_received
 from tailrace.storage.segments import UnfinishedCopy
 from tailrace.window import WindowSize
 
-_LOST = "55000"
 _OTHERS_PAUSE, _LOOK_AGAIN = 10.0, 0.3
 """Seconds in which another run must have brought the lake nearer to where a new slot begins, and from one look to the next."""
 _NAMED = 10
@@ -133,8 +132,8 @@ class ApplyWorker:
             began = time.monotonic()
             try:
                 polled = self.acquired.poll(OF_TABLES, Limit(self.until.lsn, self.pace.window))
-            except (MissingHistory, UnfinishedCopy) as error:
-                if not self.pace.follows or error.sqlstate == _LOST:
+            except (MissingHistory, UnfinishedCopy, PeerError) as error:
+                if not self.pace.follows or not may_pass(error, self.acquired.slot.source):
                     raise
                 outage.wait(error)
                 continue

@@ -133,7 +133,7 @@ def _sorted_out(segments: Segments, needs: Sequence[WalNeed], others: Sequence[W
     size = segments.segment_size
     of_slots = min(needs, key=lambda need: need.lsn, default=None)
     of_others = min(others, key=lambda need: need.lsn, default=None)
-    listed = {Path(segment.path).name: segment for segment in list_segments(segments.directory)}
+    listed = {segment.name: segment for segment in list_segments(segments.lies_in)}
     unneeded: list[Segment] = []
     kept: dict[str, list[str]] = {}
     for path in sorted(Path(segments.directory).iterdir()):

@@ -6,7 +6,6 @@ In: a location, a database of which it has slots, and a log. Out: `Carried` at t
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 
 from tailrace.catalog.history.history import History
 from tailrace.errors import MissingHistory
@@ -20,6 +19,7 @@ from tailrace.replication.same_log import fitting_mark
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.replication.timelines import check_line
 from tailrace.replication.waiting import finish
+from tailrace.sources.named import SourceName
 from tailrace.sources.source import Source
 from tailrace.storage.segments import Segments
 from tailrace.wal.xlog import LOGICAL
@@ -31,8 +31,8 @@ def sharing(location: SlotLocation, segments: Segments) -> Scanning:
     return Scanning(store=location.index_store, shared_cell=min(segments.segment_size, STRETCH_BYTES))
 
 
-def known_at_end(location: SlotLocation, database: str, source: Source, path: Path, runner: Runner) -> Carried | None:
-    """At the end of the log at `path`; None if no mark of the database lies in what the source holds of it, if the database is
+def known_at_end(location: SlotLocation, database: str, source: Source, name: SourceName, runner: Runner) -> Carried | None:
+    """At the end of the log that goes by this name; None if no mark of the database lies in what the source holds of it, if the database is
     another one by now, or if wal_level is, or was, too low."""
     if source.control is not None and source.control.wal_level < LOGICAL:
         return None
@@ -43,7 +43,7 @@ def known_at_end(location: SlotLocation, database: str, source: Source, path: Pa
         except MissingHistory:
             continue
         if mark.restart_lsn >= source.segments.first_lsn:
-            carried = _carried_on(location, mark, source, path, runner)
+            carried = _carried_on(location, mark, source, name, runner)
             is_low = any(level < LOGICAL for _, level in carried.earlier.wal_levels)
             if history_at(carried).names_database(database) and not is_low:
                 return carried
@@ -53,15 +53,14 @@ def known_at_end(location: SlotLocation, database: str, source: Source, path: Pa
 def catalogs_at_end(location: SlotLocation, name: str, runner: Runner) -> tuple[History, Lsn]:
     """What the tables of a slot's database are at the end of its log, and where that is; whoever owns the slot."""
     slot = location.slot(name)
-    path = Path(slot.source)
-    source = finish(open_source(path, slot.restart_lsn, partial(check_line, slot)))
+    source = finish(open_source(slot.source, slot.restart_lsn, partial(check_line, slot)))
     mark = fitting_mark(location, slot.database_oid, slot.confirmed_flush_lsn, source.segments)
-    carried = _carried_on(location, mark, source, path, runner)
+    carried = _carried_on(location, mark, source, slot.source, runner)
     return history_at(carried), carried.lsn
 
 
-def _carried_on(location: SlotLocation, carried: Carried, source: Source, path: Path, runner: Runner) -> Carried:
-    news = FollowedLog.behind(carried, path, source).look(runner, sharing(location, source.segments))
+def _carried_on(location: SlotLocation, carried: Carried, source: Source, name: SourceName, runner: Runner) -> Carried:
+    news = FollowedLog.behind(carried, name, source).look(runner, sharing(location, source.segments))
     for parts in windows(news, weight_of, runner.window):
         carried = carry(parts[-1][0], runner, carried, [part for _, part in parts])
     return carried

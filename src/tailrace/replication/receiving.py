@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 
 from tailrace.dataclass import dataclass
-from tailrace.errors import MissingHistory
+from tailrace.errors import MissingHistory, PeerError
 from tailrace.model import Lsn
 from tailrace.pipeline.following import POLL, NothingNew
 from tailrace.pipeline.pipeline import Pipeline
@@ -21,6 +21,7 @@ from tailrace.replication.acquired import Acquired, Limit
 from tailrace.replication.waiting import Waiter
 from tailrace.replication.writers import Rows, Writer
 from tailrace.slots.consumer_session import ConsumerSession
+from tailrace.sources.named import is_stored
 from tailrace.storage.segments import UnfinishedCopy
 
 _TRY_AGAIN = 1.0
@@ -53,11 +54,8 @@ def receive_into(
             next_sync = synced + fsync_interval
             try:
                 receiving.take_turn(waiter, next_sync)
-            except (
-                MissingHistory,
-                UnfinishedCopy,
-            ) as error:  # a source that cannot be read is waited for, unless the slot is lost
-                if not tries_again or error.sqlstate == _LOST or receiving.is_amid_window:
+            except (MissingHistory, UnfinishedCopy, PeerError) as error:
+                if not tries_again or receiving.is_amid_window or not may_pass(error, acquired.slot.source):
                     raise
                 outage.wait(error)
             else:
@@ -72,6 +70,12 @@ def receive_into(
         acquired.confirm(writer.durable_upto())
 
 
+def may_pass(error: MissingHistory | UnfinishedCopy | PeerError, source: str) -> bool:
+    """Whether a source that cannot be read is to be waited for: not if the slot is lost. Of peers it is stores that come back; a restore_command that
+    does not work ends the recovery of a server, too."""
+    return is_stored(source) if isinstance(error, PeerError) else error.sqlstate != _LOST
+
+
 @dataclass(slots=True)
 class Outage:
     """Waits for a source that cannot be read, and says so once for each `file` that is in the way."""
@@ -80,7 +84,7 @@ class Outage:
     waiter: Waiter
     file: str = ""
 
-    def wait(self, error: MissingHistory | UnfinishedCopy) -> None:
+    def wait(self, error: MissingHistory | UnfinishedCopy | PeerError) -> None:
         if (file := error.file or error.message) != self.file:
             self.file = file
             self.warn(f"{error.message}; waiting until the source can be read")

@@ -11,7 +11,8 @@ from pathlib import Path
 from tailrace.dataclass import dataclass
 from tailrace.model import Lsn
 from tailrace.replication.slot_location import SlotLocation
-from tailrace.sources.dsn import existing_directory, is_dsn
+from tailrace.sources.dsn import is_dsn
+from tailrace.sources.named import SourceName, existing
 from tailrace.sources.received_log import ReceivedLog, identity_unless_away
 from tailrace.storage.location_folder import RECEIVED
 
@@ -43,11 +44,11 @@ def log_of_server(
     return LogOfServer(location, ReceivedLog.made(location.path, dsn, physical_slot, restore_command), flushed)
 
 
-def directory_to_read(source: str, state: Path, warn: Callable[[str], None]) -> Path:
-    """The directory of a SOURCE's log: of a server, that in the state location, with all that the server has by now. Raises UsageError if there is
-    none."""
+def log_to_read(source: str, state: Path, warn: Callable[[str], None]) -> SourceName:
+    """The name of a SOURCE's log: of a server, the directory in the state location, with all that the server has by now. Raises UsageError if there
+    is none."""
     if not is_dsn(source):
-        return existing_directory(source)
+        return existing(source)
     server = log_of_server(source, state, warn)
     if server.flushed:
         server.log.receive_upto(server.flushed, warn)

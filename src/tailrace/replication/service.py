@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 from tailrace.dataclass import dataclass
 from tailrace.errors import MissingHistory
@@ -29,8 +28,9 @@ from tailrace.replication.slot_location import SlotLocation, new_identity
 from tailrace.replication.start_point import find_start_point
 from tailrace.slots.create_command import CreateReplicationSlot
 from tailrace.slots.slot import WAL_REMOVED, Slot, check_name, copy_of, invalidated
+from tailrace.sources.named import files_of
 from tailrace.sources.received_log import hold_of
-from tailrace.sources.source import Source, wal_of
+from tailrace.sources.source import Source
 from tailrace.storage.file_lock import FileLock
 from tailrace.storage.location_folder import RECEIVED, is_received
 from tailrace.storage.segment_files import arrange
@@ -89,7 +89,7 @@ def _created(
     command: CreateReplicationSlot, location: SlotLocation | None, runner: Runner, warn: Callable[[str], None], window: WindowSize | None
 ) -> Steps[NewSlot]:  # fmt: skip
     if command.catalog is None and command.moment is None:
-        catalog = captured_by_server(Path(command.source), command.database, runner, warn, to_decode=True)
+        catalog = captured_by_server(command.source, command.database, runner, warn, to_decode=True)
         command = replace(command, catalog=catalog)
     source = Source.open(command.source, command.catalog.needs_wal_from if command.catalog else None)
     major = source.segments.major
@@ -119,7 +119,7 @@ def copy_whole(location: SlotLocation, name: str, new: str) -> Slot:
     """The same at once, with all that the slot is, two_phase too, and whoever consumes it. The plugin is started up as for a slot
     that is created, and may refuse it."""
     slot = location.slot(name)
-    major = arrange(wal_of(slot.source)).major
+    major = arrange(files_of(slot.source)).major
     location.check_free(new, major)
     if slot.plugin:
         announce_slot(slot.plugin, new, copy_of(slot, new, slot.identity).options, major)
@@ -158,7 +158,7 @@ def _opened(
     try:
         if slot.invalidation_reason:
             raise invalidated(slot)
-        source = yield from open_source(Path(slot.source), slot.restart_lsn, partial(check_slot, location, slot))
+        source = yield from open_source(slot.source, slot.restart_lsn, partial(check_slot, location, slot))
         if slot.restart_lsn < source.segments.first_lsn:
             location.save(replace(slot, invalidation_reason=WAL_REMOVED))
             raise invalidated(slot)
@@ -169,9 +169,9 @@ def _opened(
             )
         carried = fitting_mark(location, slot.database_oid, slot.confirmed_flush_lsn, source.segments)
         if carried.restart_lsn < slot.restart_lsn:  # the mark that the slot counts on cannot be used, and this is the one before
-            source = yield from open_source(Path(slot.source), carried.restart_lsn, partial(check_slot, location, slot))
+            source = yield from open_source(slot.source, carried.restart_lsn, partial(check_slot, location, slot))
             _check_reaches_back(slot, carried.restart_lsn, source.segments)
-        log = FollowedLog.behind(carried, Path(slot.source), source)
+        log = FollowedLog.behind(carried, slot.source, source)
         return Acquired(location, slot, runner, window or runner.window, held, carried, log)
     except BaseException:
         held.close()
@@ -182,7 +182,7 @@ def _check_reaches_back(slot: Slot, needed_from: Lsn, segments: Segments) -> Non
     """Raise unless the log reaches back to where the mark before the slot's last needs it. The slot is not lost: WAL that was put
     away may be put back."""
     if needed_from < segments.first_lsn:
-        missing, first = (Path(segments.name_at(lsn)).name for lsn in (needed_from, segments.first_lsn))
+        missing, first = (segments.name_at(lsn).rpartition("/")[2] for lsn in (needed_from, segments.first_lsn))
         raise MissingHistory(
             f'replication slot "{slot.name}" needs WAL from {needed_from} on, since its last mark cannot be used, and the log begins at '
             f"{segments.first_lsn}",

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import field, replace
 from pathlib import Path
 
@@ -24,8 +25,11 @@ from tailrace.majors import FREE_A_SLOT, NEWEST, said_by
 from tailrace.model import Lsn
 from tailrace.plan.carried import Carried
 from tailrace.replication.marks import MarkFile, Marks, any_mark
+from tailrace.slots.location import Settings
 from tailrace.slots.slot import Slot, check_name, copy_of, read_slot, write_slot
+from tailrace.sources.named import is_stored, restore_with
 from tailrace.storage.file_lock import FileLock
+from tailrace.storage.location_folder import is_received
 from tailrace.storage.state_location import StateLocation
 from tailrace.storage.synchronous_slots import OWNER, SLOT
 from tailrace.storage.whole_file import make_folder, remove_unfinished, sync_folder, write_whole
@@ -40,6 +44,22 @@ class SlotLocation(StateLocation):
 
     pid: int = field(default_factory=os.getpid, compare=False)
     _owned: dict[str, FileLock] = field(default_factory=dict, repr=False, compare=False)
+
+    def _prepare(self, settings: Settings) -> None:
+        """The logs of its slots are brought by its command, if it has one, unless another user could have said what that is."""
+        status, command = self._file.stat(), settings.restore_command
+        if not command:
+            return
+        if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & (stat.S_IWGRP | stat.S_IWOTH):
+            self.warn(
+                f'restore_command is not run: another user could have written "{self._file}"\n'
+                f"HINT:  tailrace slot set restore_command='…' --state {self.path} writes it anew, for this user alone."
+            )
+            return
+        with suppress(TailraceError):  # a slot that is damaged is told of by who uses it
+            for slot in self.slots():
+                if not is_received(slot.source) and not is_stored(slot.source):
+                    restore_with(slot.source, command)
 
     @property
     def mark_store(self) -> Marks:

@@ -13,8 +13,7 @@ from tailrace.model import Lsn
 from tailrace.pipeline.following import NothingNew, Steps
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.slots.slot import WAL_REMOVED, Slot, WalStatus, wal_status
-from tailrace.sources.source import wal_of
-from tailrace.storage.directory import DataDirectory
+from tailrace.sources.named import directory_of, files_of
 from tailrace.storage.segment_files import open_segments
 from tailrace.storage.spool import spool_directory, with_copies
 
@@ -43,9 +42,9 @@ def _seen(slot: Slot, keep_size: int) -> WalStatus:
 
 def _at_hand(slot: Slot) -> tuple[Lsn, Lsn]:
     """Where the log begins that a consumer of the slot would have, and where its last segment ends."""
-    segments = open_segments(wal_of(slot.source))
+    segments = open_segments(files_of(slot.source))
     stop = segments.stop_lsn
-    if DataDirectory.at(slot.source):  # of an archive nothing is copied
+    if directory_of(slot.source):  # of an archive nothing is copied
         segments, lease = with_copies(segments, spool_directory(), slot.restart_lsn)
         if lease:
             lease.end()

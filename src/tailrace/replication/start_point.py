@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 
@@ -30,7 +29,8 @@ from tailrace.replication.same_log import fingerprint_in
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.replication.timelines import timeline_at
 from tailrace.slots.create_command import CreateReplicationSlot, PastMoment
-from tailrace.sources.source import Source, wal_of
+from tailrace.sources.named import SourceName, files_of
+from tailrace.sources.source import Source
 from tailrace.storage.index_pile import IndexPile
 from tailrace.storage.segment_files import open_segments
 from tailrace.storage.segments import Segments
@@ -49,20 +49,20 @@ def find_start_point(
     """What is known at the end of the log, or at the moment that the command names; a location that has slots of the database
     knows most of it already. Raises MissingHistory where the log at hand does not reach there; and where a transaction is open
     that the log does not hold from its beginning, and no server writes that could end it."""
-    path, database, moment = Path(command.source), command.database, command.moment
+    name, database, moment = command.source, command.database, command.moment
     if moment and command.catalog is None:
         raise UsageError(
             "a slot that begins in the past needs a catalog state of before",
             hint="Give one that was captured earlier (--catalog).",
         )
-    if location and command.catalog is None and (carried := known_at_end(location, database, source, path, runner)):
+    if location and command.catalog is None and (carried := known_at_end(location, database, source, name, runner)):
         return _settled(carried, source.segments)
     state = command.catalog or capture(source, runner, database)
     opened = open_log(source, database, runner=runner, catalog=state)
     first = opened.read_through()
     carried, whole = opened.begin(first.outlines)
     if moment:
-        _check_not_before(path, runner, moment, carried.known_from, oldest=Lsn(max(carried.known_from, whole.start)))
+        _check_not_before(name, runner, moment, carried.known_from, oldest=Lsn(max(carried.known_from, whole.start)))
         opened.check_holds(first.outlines, moment.lsn)
     del first.outlines
     log = _PiledStretches(source, runner, first.pile)
@@ -73,17 +73,17 @@ def find_start_point(
         )
     while carried.waits_for and not log.is_read:
         carried = _over(source, runner, carried, log.upto(partial(_behind_ends, carried.waits_for)), window)
-    carried = yield from _await_ends(path, source, runner, carried, warn)
+    carried = yield from _await_ends(name, source, runner, carried, warn)
     return _settled(carried, source.segments)
 
 
-def _check_not_before(path: Path, runner: Runner, moment: PastMoment, known_from: Lsn, *, oldest: Lsn) -> None:
+def _check_not_before(name: SourceName, runner: Runner, moment: PastMoment, known_from: Lsn, *, oldest: Lsn) -> None:
     """Raise MissingHistory where the moment lies before all that can be read: what tables were is not known there, so nothing
     that commits from there to `known_from` could ever be given. A time lies before that if something committed between the
     two."""
     if moment.lsn is None:
         since = Lsn(max(0, known_from - known_from % PAGE_SIZE - STRETCH_BYTES))
-        segments = open_segments(wal_of(path), since)
+        segments = open_segments(files_of(name), since)
         start = max(segments.first_lsn, since)
         if start >= known_from:
             return
@@ -176,10 +176,10 @@ def _over(source: Source, runner: Runner, carried: Carried, parts: Iterable[Inde
 
 
 def _await_ends(
-    path: Path, source: Source, runner: Runner, carried: Carried, warn: Callable[[str], None]
+    name: SourceName, source: Source, runner: Runner, carried: Carried, warn: Callable[[str], None]
 ) -> Steps[Carried]:  # fmt: skip
     """What is carried on from where the last transaction has ended whose beginning the log does not hold."""
-    log = FollowedLog.behind(carried, path, source)
+    log = FollowedLog.behind(carried, name, source)
     named: list[int] = []
     while carried.waits_for:
         if source.directory is None or source.directory.is_abandoned:

@@ -24,6 +24,7 @@ from queue import Empty, SimpleQueue
 from typing import TypeVar
 
 from tailrace.pipeline.following import POLL, NothingNew, Steps
+from tailrace.sources.log_growth import LogEnd
 from tailrace.storage.wakeup import ReaderSocket
 
 Result = TypeVar("Result")
@@ -166,7 +167,7 @@ _WATCHERS: dict[Path, _Watcher] = {}
 @contextmanager
 def _watched(nothing: NothingNew, wake: Callable[[], None]) -> Iterator[None]:
     """While the block runs, `wake` is called when the log grows."""
-    path = nothing.path if nothing.end is None else nothing.end.path
+    path = nothing.end.path if isinstance(nothing.end, LogEnd) else nothing.path
     if path is None:
         yield
         return

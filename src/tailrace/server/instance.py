@@ -19,7 +19,7 @@ from tailrace.server.failed_logins import FailedLogins
 from tailrace.server.log import ServerLog
 from tailrace.server.settings import ServerSettings
 from tailrace.server.shared_windows import SharedWindows
-from tailrace.sources.source import wal_of
+from tailrace.sources.named import files_of, spellings
 from tailrace.sql.kept_catalogs import KeptCatalogs
 from tailrace.sql.kept_translations import KeptTranslations
 from tailrace.sql.privileges import Privileges
@@ -53,7 +53,7 @@ class Instance:
         self.threads = ThreadPoolExecutor(self.settings.max_connections + 1, thread_name_prefix="tailrace client")
 
     def segments(self) -> Segments:
-        return open_segments(wal_of(self.settings.source))
+        return open_segments(files_of(self.settings.source))
 
     async def in_thread(self, work: Callable[..., Result], *arguments: object) -> Result:
         """The result of a function, which runs beside the event loop; what it says to its client, it says to the caller's."""
@@ -77,8 +77,8 @@ class Instance:
             (self.settings.state, "the state location"),
             (spool_directory(), "the spool"),
         )
-        for path, name in named:
-            for each in {str(path), str(path.absolute()), str(path.resolve())} - {"."}:
+        for place, name in named:
+            for each in spellings(place):
                 told = {code: text.replace(f"{each}/", "").replace(each, name) for code, text in told.items()}
         return told
 

@@ -27,7 +27,7 @@ from tailrace.server.walsender import WalSender
 from tailrace.settings import def_get_boolean
 from tailrace.slots.create_command import CreateReplicationSlot
 from tailrace.slots.slot import Slot, check_failover
-from tailrace.sources.source import wal_of
+from tailrace.sources.named import absolute, files_of
 from tailrace.sql.result import Result
 from tailrace.types import oids
 from tailrace.wire import replication_grammar as grammar
@@ -96,12 +96,10 @@ async def _timeline_history(timeline: int, session: ClientSession) -> Result:
     """Its columns are told before its file is looked for, as on the server."""
     name = f"{timeline:08X}.history"
     result = text_result([("filename", _TEXT), ("content", _TEXT)], [[name, ""]], "TIMELINE_HISTORY")
-    try:
-        file = wal_of(session.instance.settings.source) / name
-        content = await session.in_thread(file.read_text, "utf-8", "surrogateescape")
-    except FileNotFoundError:
+    content = await session.in_thread(lambda: files_of(session.instance.settings.source).history(name))
+    if content is None:
         session.link.send(describe(result.columns or []))
-        raise MissingHistory(f'could not open file "pg_wal/{name}": No such file or directory', sqlstate="58P01") from None
+        raise MissingHistory(f'could not open file "pg_wal/{name}": No such file or directory', sqlstate="58P01")
     return text_result([("filename", _TEXT), ("content", _TEXT)], [[name, content]], "TIMELINE_HISTORY")
 
 
@@ -116,7 +114,7 @@ async def _create(command: grammar.CreateReplicationSlotCmd, session: ClientSess
     session.role.privileges.check_slot(command.slot)
     database = session.database()
     wanted = CreateReplicationSlot(
-        name=command.slot, source=str(session.instance.settings.source.absolute()), database=database.name,
+        name=command.slot, source=absolute(session.instance.settings.source), database=database.name,
         plugin=command.plugin, two_phase=options.two_phase, temporary=command.temporary,
     )  # fmt: skip
     location = await session.in_thread(lambda: database.location)

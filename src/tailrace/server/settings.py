@@ -8,6 +8,7 @@ from pathlib import Path
 from tailrace.dataclass import dataclass
 from tailrace.server.host_based_access import DEFAULT_RULES, Rule
 from tailrace.server.roles import Roles
+from tailrace.sources.named import SourceName
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,7 @@ class ServerSettings:
     """`source` is the log that slots read, `state` the location that keeps them. Times are in seconds; 0: no limit. With `tls`, who does not
     encrypt may come by a Unix socket or from this machine only, unless a rule says otherwise."""
 
-    source: Path
+    source: SourceName
     state: Path
     listen_addresses: tuple[str, ...] = ("127.0.0.1",)
     port: int = 5433

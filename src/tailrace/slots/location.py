@@ -10,6 +10,7 @@ from typing import Any, get_type_hints
 from tailrace.checksummed_file import FileKind, fact
 from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
+from tailrace.settings import replace_percent_placeholders
 from tailrace.slots.syncrep import parse_synchronous_standby_names
 from tailrace.slots.wal_keep import parse_wal_keep
 from tailrace.window import UNITS, parse_size
@@ -27,17 +28,19 @@ LOCATION_FILE = FileKind(
 class Settings:
     """Of one system's log. The two limits are PostgreSQL's of these names; `max_slot_wal_keep_size` is in bytes, -1 for no limit. `wal_keep` is
     what is kept of a log that is received, beyond what slots need, as `WalKeep` writes it. `synchronous_standby_names` are slots: what their
-    consumers have confirmed is what a server whose log is received counts as applied."""
+    consumers have confirmed is what a server whose log is received counts as applied. `restore_command` brings what the directories lack in which
+    slots read their log; a log that is received has one of its own."""
 
     system: int
     max_replication_slots: int = 10
     max_slot_wal_keep_size: int = -1
     wal_keep: str = "0"
     synchronous_standby_names: str = ""
+    restore_command: str = ""
 
 
 _FACTS = get_type_hints(Settings)
-_LATER = {"wal_keep": "0", "synchronous_standby_names": ""}
+_LATER = {"wal_keep": "0", "synchronous_standby_names": "", "restore_command": ""}
 """What files of before there was that do not say."""
 
 
@@ -62,7 +65,7 @@ def parse_settings(settings: Settings, pairs: Mapping[str, str | None]) -> Setti
     value of theirs."""
     parsers: dict[str, Callable[[str, str], int | str]] = {
         "max_replication_slots": _parse_count, "max_slot_wal_keep_size": _parse_kept, "wal_keep": lambda _, text: str(parse_wal_keep(text)),
-        "synchronous_standby_names": _parse_names,
+        "synchronous_standby_names": _parse_names, "restore_command": _parse_command,
     }  # fmt: skip
     parsed: dict[str, Any] = {}
     for name, text in pairs.items():
@@ -84,7 +87,7 @@ def format_settings(settings: Settings) -> dict[str, str]:
         "max_slot_wal_keep_size": kept,
         "wal_keep": settings.wal_keep,
         "synchronous_standby_names": settings.synchronous_standby_names,
-    }
+    } | ({"restore_command": settings.restore_command} if settings.restore_command else {})
 
 
 def _parse_count(name: str, text: str) -> int:
@@ -98,6 +101,11 @@ def _parse_count(name: str, text: str) -> int:
 
 def _parse_names(name: str, text: str) -> str:
     parse_synchronous_standby_names(text)
+    return text
+
+
+def _parse_command(name: str, text: str) -> str:
+    replace_percent_placeholders(name, text, dict.fromkeys("fpr", ""))
     return text
 
 

@@ -1,10 +1,9 @@
-"""Where WAL comes from, as the user names it: files, or a server by its connection string."""
+"""Where WAL comes from, as the user names it: files of a directory or of a store, or a server by its connection string."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tailrace.catalog.data_directory.commit_status import CommitStatus
@@ -12,7 +11,8 @@ from tailrace.catalog.data_directory.control_file import ControlFile
 from tailrace.dataclass import dataclass
 from tailrace.errors import CorruptWal
 from tailrace.model import Lsn
-from tailrace.sources.dsn import existing_directory, is_dsn
+from tailrace.sources.dsn import is_dsn
+from tailrace.sources.named import SourceName, directory_of, existing, files_of
 from tailrace.storage.directory import DataDirectory
 from tailrace.storage.lease import Lease
 from tailrace.storage.segment_files import open_segments
@@ -38,24 +38,24 @@ class Source:
 
     @classmethod
     def open(
-        cls, path: str | Path, since: Lsn | None = None, lasting: float = 0, *, for_catalogs: bool = True, database: str = "",
+        cls, name: SourceName, since: Lsn | None = None, lasting: float = 0, *, for_catalogs: bool = True, database: str = "",
         tell: Callable[[str], None] = lambda _: None,
     ) -> Source:  # fmt: skip
-        """A data directory or base backup, a pg_wal, or an archive of segments. Of a running server's WAL only what lies at `since` or behind it is
-        copied, and kept for at least `lasting` seconds. pg_xact is read for those who look at pages of catalogs.
+        """A data directory or base backup, a pg_wal, or an archive of segments, also one in a store. Of a running server's WAL only what lies
+        at `since` or behind it is copied, and kept for at least `lasting` seconds. pg_xact is read for those who look at pages of catalogs.
 
         Of a server, by its connection string, what it has now is received: WAL from `since` on; or from its last checkpoint on, with the catalogs of
         `database`. `tell` hears how that goes."""
-        if isinstance(path, str) and is_dsn(path):
+        if isinstance(name, str) and is_dsn(name):
             from tailrace.sources.server_copy import received_copy  # noqa: PLC0415 - of files nothing is received
 
-            copy = received_copy(path, database, since, lasting, tell)
+            copy = received_copy(name, database, since, lasting, tell)
             return replace(cls.open(copy.path, since), lease=copy.lease, received=copy)
-        path = existing_directory(path).absolute()  # workers may stand elsewhere
-        directory = DataDirectory.at(path)
+        name = existing(name)
+        directory = directory_of(name)
         status = directory.commit_status() if directory and directory.is_running and for_catalogs else None
         control = directory.control() if directory else None
-        segments = open_segments(directory.wal if directory else path, since)
+        segments = open_segments(files_of(name), since)
         if directory and control:
             if control.system != segments.system:
                 raise CorruptWal(
@@ -80,9 +80,3 @@ def major_of(source: str) -> int:
     from tailrace.client.replication_connection import server_major  # noqa: PLC0415 - as above
 
     return server_major(source)
-
-
-def wal_of(source: str | Path) -> Path:
-    """The directory of segments that a source has, or is."""
-    directory = DataDirectory.at(source)
-    return directory.wal if directory else Path(source)

@@ -22,7 +22,6 @@ from pyspark.sql.types import StructType
 
 from tailrace.catalog.names.qualified_names import read_table_name, read_table_names
 from tailrace.catalog.state.catalog_state import CatalogState
-from tailrace.catalog.state.state_file import read_state
 from tailrace.changes import COLUMNS
 from tailrace.errors import UsageError
 from tailrace.model import STRETCH_BYTES
@@ -34,8 +33,11 @@ from tailrace.pipeline.scanning import Scanning
 from tailrace.plan.demand import OF_TABLES
 from tailrace.plan.pieces import Piece
 from tailrace.plugins.output_plugin import shut_down
+from tailrace.sources.captured import read_captured
 from tailrace.sources.dsn import is_dsn
+from tailrace.sources.named import restore_with
 from tailrace.sources.source import Source, major_of
+from tailrace.sources.stored import take_options
 from tailrace.spark.changed_table import ChangedTable
 from tailrace.spark.pickling import pack, unpack
 from tailrace.spark.plugin_rows import OPTION, PickledWindow, PrintedReader, plugin_of, printed, printed_schema
@@ -49,15 +51,19 @@ from tailrace.types.style import PARAMETERS
 from tailrace.window import WindowSize, parse_size
 
 OPTIONS = {
-    "source": "data directory, base backup, pg_wal, directory of archived segments, or connection string or URI of a server; "
-    "or what is given to `load`",
+    "source": "data directory, base backup, pg_wal, directory of archived segments, URL of an archive in a store, or connection string or URI of a "
+    "server; or what is given to `load`",
     "database": "the table's database",
     "table": "schema.name, as in SQL and as it is called at the end of the range; it is followed through renames and rewrites; "
     "a partitioned table has the changes of its leaves",
     "tables": "several, with commas between them, instead: rows are maps of PostgreSQL's text, and say their schema and table",
     "plugin": "an output plugin, instead: rows lsn, xid and data of what it prints, in commit order",
     "plugin.": "what an option of the plugin's own begins with, as plugin.skip-empty-xacts",
-    "catalog": "file of a captured catalog state",
+    "restorecommand": "shell command that brings segments which the directory lacks, as a server's restore_command. Executors read what it brought "
+    "in the spool of the process that plans",
+    "catalog": "file of a captured catalog state, or its URL in a store",
+    "store.": "what an option begins with of the store in which `source` or `catalog` is, as store.aws_region. Else the environment "
+    "tells, which is that of Spark's JVM",
     "window": "how much WAL to plan at once, such as 64MB; 256MB unless told. The memory of Spark's planner follows it",
     "index": "directory where indexes are kept, and used again, so that WAL is scanned once",
     "startlsn": "transactions that commit here or later",
@@ -218,6 +224,8 @@ def _checked(options: dict[str, str]) -> dict[str, str]:
                 "conflicting or redundant options", hint="Give the source once: as the path, or as an option.", sqlstate="42601"
             )
         options["source"] = path
+    options = take_options(options, "source", "catalog")
+    restore_with(options.get("source", ""), options.pop("restorecommand", ""))
     if sum(name in options for name in ("table", "tables", "plugin")) > 1:
         raise UsageError("conflicting or redundant options", hint="Give one of table, tables and plugin.", sqlstate="42601")
     for name in options:
@@ -229,7 +237,7 @@ def _checked(options: dict[str, str]) -> dict[str, str]:
 def _source(options: Mapping[str, str]) -> tuple[Source, CatalogState | None, Scanning]:
     """The source, a captured state, and how to scan."""
     path, index, window = options.get("catalog"), options.get("index"), options.get("window")
-    catalog = read_state(Path(path).read_bytes(), path) if path else None
+    catalog = read_captured(path) if path else None
     # Spark plans in a process of its own, which ends before the tasks begin.
     since = catalog.needs_wal_from if catalog else None
     source = Source.open(options["source"], since, lasting=PLANNED_SECONDS, database=options.get("database", ""))

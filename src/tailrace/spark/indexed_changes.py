@@ -9,12 +9,13 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tailrace.catalog.state.state_file import read_state
 from tailrace.model import STRETCH_BYTES
 from tailrace.pipeline.open_log import open_log
 from tailrace.pipeline.runner import LocalRunner, Runner
 from tailrace.pipeline.scanning import Scanning
+from tailrace.sources.captured import read_captured
 from tailrace.sources.dsn import is_dsn
+from tailrace.sources.stored import take_options
 from tailrace.spark.jobs import SparkRunner
 from tailrace.spark.spark_connect import in_one_task, is_client, path_of
 from tailrace.storage.index_store import IndexStore
@@ -51,8 +52,8 @@ def _index_there(source: str, options: Mapping[str, str]) -> str:
 
 
 def _scan(source: str, options: Mapping[str, str], index: str, runner: Runner) -> None:
-    catalog = options.get("catalog")
-    state = read_state(Path(catalog).read_bytes(), catalog) if catalog else None
+    catalog = take_options({**options, "source": source}, "source", "catalog").get("catalog")
+    state = read_captured(catalog) if catalog else None
     store = IndexStore(Path(index))
     if not options.get("index"):
         store.forget_unused(_UNUSED_DAYS, _MOST_BYTES)

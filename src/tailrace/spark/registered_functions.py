@@ -20,7 +20,7 @@ from pyspark.sql.functions import udtf
 from tailrace.errors import UsageError
 from tailrace.majors import NEWEST
 from tailrace.pipeline.runner import LocalRunner
-from tailrace.replication.server_location import directory_to_read
+from tailrace.replication.server_location import log_to_read
 from tailrace.spark.workers import settle
 from tailrace.sql.functions.settlement import StatementSlots
 from tailrace.sql.functions.signatures import NEED_A_SERVER, functions_of
@@ -80,8 +80,8 @@ def _refusing(name: str, hint: str) -> type:
 def _peeking(name: str, source: str, database: str, state: str) -> type:
     class Peeking:
         def eval(self, *arguments: Any, **named: Any) -> Iterator[tuple[Any, ...]]:
-            path = directory_to_read(source, Path(state), _warn)
-            table = peeked(name, SourceDatabase(path, database, Path(state), _runner, _warn), arguments, named)
+            log = log_to_read(source, Path(state), _warn)
+            table = peeked(name, SourceDatabase(log, database, Path(state), _runner, _warn), arguments, named)
             settle()
             for batch in table.to_batches(max_chunksize=4096):
                 yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)

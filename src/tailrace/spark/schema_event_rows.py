@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from tailrace.catalog.names.qualified_names import read_table_name
-from tailrace.catalog.state.state_file import read_state
 from tailrace.errors import UsageError
 from tailrace.past.schema_events import SchemaEvent
 from tailrace.past.table_events import table_events
 from tailrace.pipeline.open_log import open_feed
 from tailrace.pipeline.runner import Runner
 from tailrace.pipeline.scanning import Scanning
+from tailrace.sources.captured import read_captured
+from tailrace.sources.stored import STORE_OPTION, take_options
 from tailrace.spark.jobs import SparkRunner
 from tailrace.spark.schemas import spark_schema
 from tailrace.spark.spark_connect import in_one_task, is_client, path_of
@@ -35,7 +35,7 @@ SCHEMA = pa.schema(
 def schema_events_of(spark: SparkSession, source: str, options: Mapping[str, str]) -> DataFrame:
     """Scan on the executors, or in one of a Connect server's, and tell."""
     for name in options:
-        if name not in OPTIONS:
+        if name not in OPTIONS and not name.startswith(STORE_OPTION):
             raise UsageError(f'unrecognized option "{name}"', hint=f"Options: {', '.join(OPTIONS)}.")
     if "database" not in options:
         raise UsageError('option "database" missing')
@@ -45,8 +45,9 @@ def schema_events_of(spark: SparkSession, source: str, options: Mapping[str, str
 
 
 def _events(source: str, options: Mapping[str, str], runner: Runner | None) -> pa.Table:
+    options = take_options({**options, "source": source}, "source", "catalog")
     path, window = options.get("catalog"), options.get("window")
-    catalog = read_state(Path(path).read_bytes(), path) if path else None
+    catalog = read_captured(path) if path else None
     scanning = Scanning(window=WindowSize(parse_size(window)) if window else None)
     feed = open_feed(source, options["database"], runner=runner, catalog=catalog, scanning=scanning)
     events = table_events(feed, read_table_name(options["table"]) if "table" in options else None)

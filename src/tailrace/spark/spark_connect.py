@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from tailrace.errors import UsageError
 from tailrace.sources.dsn import is_dsn
+from tailrace.sources.named import absolute, is_stored
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,12 +22,12 @@ def is_client(spark: SparkSession) -> bool:
 
 
 def path_of(spark: SparkSession, path: str) -> str:
-    """A path as executors are told it: a relative one is the driver's; a connection string is one everywhere. Raises UsageError for a path that a
-    server cannot know."""
-    if is_dsn(path):
+    """A path as executors are told it: a relative one is the driver's; a connection string is one everywhere, and so is a URL. Raises UsageError for
+    a path that a server cannot know."""
+    if is_dsn(path) or is_stored(path):
         return path
     if not is_client(spark):
-        return str(Path(path).absolute())
+        return absolute(path)
     if not path.startswith("/"):
         raise UsageError(f'"{path}" is not an absolute path', hint="With Spark Connect, paths are the server's own.")
     return path

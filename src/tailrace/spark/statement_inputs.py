@@ -23,8 +23,9 @@ from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner
-from tailrace.replication.server_location import directory_to_read
-from tailrace.sources.dsn import existing_directory, is_dsn
+from tailrace.replication.server_location import log_to_read
+from tailrace.sources.dsn import is_dsn
+from tailrace.sources.named import existing
 from tailrace.spark.pickling import pack, unpack
 from tailrace.spark.spark_connect import in_one_task
 from tailrace.sql.functions.calls import FunctionCall
@@ -149,11 +150,11 @@ def _database(where: tuple[str, str, str], warn: Callable[[str], None]) -> Sourc
     source, database, state = where
     if not is_dsn(source):
         try:
-            existing_directory(source)
+            existing(source)
         except UsageError as error:
             error.context = "on the server of Spark Connect"
             raise
-    return SourceDatabase(directory_to_read(source, Path(state), warn), database, Path(state), _runner, warn)
+    return SourceDatabase(log_to_read(source, Path(state), warn), database, Path(state), _runner, warn)
 
 
 def _runner(size: int) -> LocalRunner:

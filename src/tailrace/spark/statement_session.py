@@ -25,7 +25,7 @@ from tailrace.catalog.rows.layouts import tracked_columns
 from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.pipeline import LocalRunner, Runner
-from tailrace.replication.server_location import directory_to_read
+from tailrace.replication.server_location import log_to_read
 from tailrace.spark.jobs import SparkRunner
 from tailrace.spark.lsn import register_functions
 from tailrace.spark.registered_functions import register_slot_functions, spark_table
@@ -220,4 +220,4 @@ def _here(spark: SparkSession, source: str, database: str, state: str) -> ReadHe
     def warn(text: str) -> None:
         warnings.warn(text, stacklevel=3)
 
-    return ReadHere(SourceDatabase(directory_to_read(source, Path(state), warn), database, Path(state), runner_for, warn))
+    return ReadHere(SourceDatabase(log_to_read(source, Path(state), warn), database, Path(state), runner_for, warn))

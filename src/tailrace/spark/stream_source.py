@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Protocol
 
 from tailrace.catalog.history.history import History
-from tailrace.catalog.state.state_file import read_state
 from tailrace.dataclass import dataclass
 from tailrace.model import Lsn
 from tailrace.pipeline.following import open_source
@@ -24,6 +23,8 @@ from tailrace.replication.slot_location import SlotLocation
 from tailrace.replication.waiting import finish
 from tailrace.slots.create_command import CreateReplicationSlot, PastMoment
 from tailrace.slots.slot import Slot
+from tailrace.sources.captured import read_captured
+from tailrace.sources.named import absolute
 from tailrace.sources.received_log import ReceivedLog
 from tailrace.sources.source import Source
 from tailrace.user_cache import user_cache
@@ -73,7 +74,7 @@ class KeptSlot:
 
     def major(self) -> int:
         slot = self.slot()
-        return finish(open_source(Path(slot.source), slot.restart_lsn, lambda _: None)).segments.major
+        return finish(open_source(slot.source, slot.restart_lsn, lambda _: None)).segments.major
 
     def system(self) -> int:
         return self.slot().system
@@ -95,14 +96,14 @@ class LogAlone:
     start: Lsn | None
 
     def acquire(self) -> Acquired:
-        path, runner = Path(self.source).absolute(), LocalRunner()
-        state = read_state(Path(self.catalog).read_bytes(), self.catalog)
-        system = Source.open(path, state.needs_wal_from).segments.system
+        name, runner = absolute(self.source), LocalRunner()
+        state = read_captured(self.catalog)
+        system = Source.open(name, state.needs_wal_from).segments.system
         location = SlotLocation.open_or_create(user_cache() / "streams" / str(system), system, is_cache=True)
         location.configure({"max_replication_slots": _MOST_STREAMS})
         start = self.start if self.start is not None else state.needs_wal_from
         command = CreateReplicationSlot(
-            name=f"stream_{uuid.uuid4().hex}", source=str(path), database=self.database, plugin="", temporary=True, catalog=state,
+            name=f"stream_{uuid.uuid4().hex}", source=name, database=self.database, plugin="", temporary=True, catalog=state,
             moment=PastMoment(str(start), start),
         )  # fmt: skip
         new = finish(create(command, None, runner, warn=lambda _: None))
@@ -112,10 +113,10 @@ class LogAlone:
         return None
 
     def major(self) -> int:
-        return Source.open(Path(self.source).absolute()).segments.major
+        return Source.open(self.source).segments.major
 
     def system(self) -> int:
-        return Source.open(Path(self.source).absolute()).segments.system
+        return Source.open(self.source).segments.system
 
     def catalogs_at_end(self) -> tuple[History, Lsn]:
         with self.acquire() as acquired:

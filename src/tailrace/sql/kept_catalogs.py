@@ -11,12 +11,12 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import field
-from pathlib import Path
 
 from tailrace.dataclass import dataclass
 from tailrace.model import Lsn
 from tailrace.pipeline.followed_snapshot import FollowedSnapshot
 from tailrace.pipeline.runner import Runner
+from tailrace.sources.named import SourceName
 from tailrace.sql.views.catalog_tables import CatalogTables
 from tailrace.types.style import TextStyle
 
@@ -38,8 +38,8 @@ class _KeptDatabase:
 class KeptCatalogs:
     """Those of the databases that were asked for last. `runner_for` gives what so many bytes of WAL are worked on with."""
 
-    def __init__(self, path: Path, runner_for: Callable[[int], Runner]) -> None:
-        self._path, self._runner_for = path, runner_for
+    def __init__(self, source: SourceName, runner_for: Callable[[int], Runner]) -> None:
+        self._source, self._runner_for = source, runner_for
         self._lock = threading.Lock()
         self._databases: OrderedDict[str, _KeptDatabase] = OrderedDict()
 
@@ -62,7 +62,7 @@ class KeptCatalogs:
     def _kept(self, database: str) -> _KeptDatabase:
         with self._lock:
             if database not in self._databases:
-                self._databases[database] = _KeptDatabase(FollowedSnapshot(self._path, database))
+                self._databases[database] = _KeptDatabase(FollowedSnapshot(self._source, database))
             self._databases.move_to_end(database)
             while len(self._databases) > _DATABASES:
                 self._databases.popitem(last=False)

@@ -26,11 +26,11 @@ from tailrace.replication.session_slots import SessionSlots
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.replication.waiting import Waiter, finish
 from tailrace.slots.slot import Slot, check_name
+from tailrace.sources.named import SourceName, directory_of, files_of
 from tailrace.sources.received_log import ReceivedLog
-from tailrace.sources.source import Source, wal_of
+from tailrace.sources.source import Source
 from tailrace.sql.interrupt import Interrupt
 from tailrace.sql.privileges import UNRESTRICTED, Privileges
-from tailrace.storage.directory import DataDirectory
 from tailrace.storage.segment_files import open_segments
 from tailrace.storage.segments import Segments
 from tailrace.types.style import TextStyle
@@ -47,11 +47,11 @@ RunnerFor = Callable[[int], Runner]
 
 @dataclass
 class SourceDatabase:
-    """`name` is the database's, `path` the source, `state` the state location. `temporary` are the slots that end with the session, which others
+    """`name` is the database's, `source` names the log, `state` the state location. `temporary` are the slots that end with the session, which others
     know by its number, `pid`. `activity_here` tells who is connected, where this is the server. `kept` are the catalogs, of this
     session alone if nobody gives others. `settings_here` has the rows of pg_settings, where this is the server."""
 
-    path: Path
+    source: SourceName
     name: str
     state: Path
     runner_for: RunnerFor
@@ -80,14 +80,14 @@ class SourceDatabase:
         return self._facts[1]
 
     def segments(self) -> Segments:
-        return open_segments(wal_of(self.path))
+        return open_segments(files_of(self.source))
 
     def check_exists(self) -> None:
         """Raise UsageError (3D000) if the source is a data directory, which knows its databases, and there is none of this name. Of WAL alone nobody
         can tell. A name that stands in pg_database's file is taken to be there; one that does not may be in the log yet."""
-        directory = DataDirectory.at(self.path)
+        directory = directory_of(self.source)
         if directory is None:
-            if ReceivedLog.of(self.path) is not None:  # its server can
+            if ReceivedLog.of(self.source) is not None:  # its server can
                 self.catalogs(None, TextStyle())
             return
         file = directory.files_of(0) / str(directory.relation_map(0).get(_PG_DATABASE, _PG_DATABASE))
@@ -158,10 +158,10 @@ class SourceDatabase:
         """Behind the last whole record at hand."""
         segments = self.segments()
         first = Lsn(max(segments.first_lsn, segments.stop_lsn - segments.segment_size))
-        source = Source.open(self.path, first, for_catalogs=False)
+        source = Source.open(self.source, first, for_catalogs=False)
         if source.control is not None and segments.first_lsn <= source.control.checkpoint:
             first = Lsn(min(first, source.control.checkpoint))
-            source = Source.open(self.path, first, for_catalogs=False)
+            source = Source.open(self.source, first, for_catalogs=False)
         runner = self.runner_for(source.segments.stop_lsn - first)
         end = first
         for part in scanned(source.segments, runner, first):
@@ -173,8 +173,8 @@ class SourceDatabase:
         if self.kept is None:
             from tailrace.sql.kept_catalogs import KeptCatalogs  # noqa: PLC0415 - what reads SQL takes a while to load
 
-            self.kept = KeptCatalogs(self.path, self.runner_for)
-        if (log := ReceivedLog.of(self.path)) is not None and not log.is_received:
+            self.kept = KeptCatalogs(self.source, self.runner_for)
+        if (log := ReceivedLog.of(self.source)) is not None and not log.is_received:
             log.catch_up(self.warn)
         return self.kept.tables(self.name, at, style)
 

@@ -18,7 +18,7 @@ from tailrace.storage.segments import Segments
 
 BACKUP_HISTORY = re.compile(r"([0-9A-F]{8})([0-9A-F]{8})([0-9A-F]{8})\.[0-9A-F]{8}\.backup")
 """Left in the archive by `pg_backup_stop`, compressed or with whatever else an archiver puts behind the name."""
-_LABEL = "backup_label"
+BACKUP_LABEL = "backup_label"
 _TARS = "base.tar*"
 _START = re.compile(rb"^START WAL LOCATION: ([0-9A-F]+/[0-9A-F]+) ", re.MULTILINE)
 _HEAD = 64
@@ -40,10 +40,10 @@ def needs_of_backups(segments: Segments, named: Sequence[Path]) -> Iterator[WalN
         if match := BACKUP_HISTORY.match(path.name):
             number = int(match[2], 16) * ((1 << 32) // segments.segment_size) + int(match[3], 16)
             yield _of_backup(path.name, Lsn(number * segments.segment_size))
-        elif path.is_dir() and ((path / _LABEL).is_file() or any(path.glob(_TARS))):
-            yield _of_backup(str(path), _start_of(path))
+        elif path.is_dir() and ((path / BACKUP_LABEL).is_file() or any(path.glob(_TARS))):
+            yield _of_backup(str(path), start_of_backup(path))
     for path in named:
-        yield _of_backup(str(path), _start_of(path))
+        yield _of_backup(str(path), start_of_backup(path))
 
 
 def needs_of_states(segments: Segments, named: Sequence[Path]) -> Iterator[WalNeed]:
@@ -73,13 +73,13 @@ def _is_state(path: Path) -> bool:
         return STATE_FILE.is_kind(file.read(_HEAD))
 
 
-def _start_of(backup: Path) -> Lsn:
+def start_of_backup(backup: Path) -> Lsn:
     """Where a base backup's log begins (`backup_label`, written by `build_backup_content` of `access/transam/xlogbackup.c`)."""
     if backup.is_dir():
         tars = sorted(backup.glob(_TARS))
-        label = (backup / _LABEL).read_bytes() if (backup / _LABEL).is_file() else _label_in(tars[0]) if tars else b""
+        label = (backup / BACKUP_LABEL).read_bytes() if (backup / BACKUP_LABEL).is_file() else _label_in(tars[0]) if tars else b""
     elif backup.is_file():
-        label = backup.read_bytes() if backup.name == _LABEL else _label_in(backup)
+        label = backup.read_bytes() if backup.name == BACKUP_LABEL else _label_in(backup)
     else:
         raise UsageError(f'could not open backup "{backup}": No such file or directory', sqlstate="58P01")
     found = _START.search(label)
@@ -96,7 +96,7 @@ def _label_in(tar: Path) -> bytes:
     try:
         with tarfile.open(tar) as archive:
             for member in archive:
-                if member.name.removeprefix("./") == _LABEL and (file := archive.extractfile(member)) is not None:
+                if member.name.removeprefix("./") == BACKUP_LABEL and (file := archive.extractfile(member)) is not None:
                     return file.read()
     except tarfile.TarError as error:
         raise UsageError(f'could not read "{tar}": {error}') from error

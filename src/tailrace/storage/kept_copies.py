@@ -14,6 +14,7 @@ from pathlib import Path
 from tailrace.model import Lsn
 from tailrace.storage.segment import Segment, segment_name
 from tailrace.storage.segments import Segments
+from tailrace.storage.wal_files import WalDirectory
 from tailrace.wal.page_header import SHORT_PAGE_HEADER, page_address
 
 
@@ -41,7 +42,7 @@ def _copy_of(home: Path, segments: Segments, place: int) -> Segment | None:
                 if folder != home:
                     with suppress(FileExistsError):
                         os.link(there, copy)
-                return Segment(timeline, place, str(copy), compression="", partial=False, size=size)
+                return Segment(timeline, place, WalDirectory(str(home)), copy.name, compression="", partial=False, size=size)
     return None
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tailrace.errors import UsageError
+from tailrace.storage.store_urls import is_store_url
 
 LOCATION = "location"
 RECEIVED, SERVER = "received", ".server"
@@ -21,4 +22,4 @@ def check_is_location(path: Path) -> None:
 
 def is_received(source: str | Path) -> bool:
     """Whether this is the directory of a location into which a server's log is received."""
-    return (Path(source) / SERVER).is_file()
+    return not is_store_url(str(source)) and (Path(source) / SERVER).is_file()

@@ -18,22 +18,11 @@ from tailrace.storage.local_store import LocalStore
 from tailrace.storage.object_names import is_name
 from tailrace.storage.store import Store
 from tailrace.storage.store_options import resolved_options, written_out
+from tailrace.storage.store_urls import MEANT, SCHEMES
 
 if TYPE_CHECKING:
     from tailrace.storage.object_store import ObjectStore
 
-_SCHEMES = ("s3", "gs", "abfss")
-_MEANT = {
-    "s3a": "s3",
-    "s3n": "s3",
-    "gcs": "gs",
-    "abfs": "abfss",
-    "az": "abfss",
-    "azure": "abfss",
-    "adl": "abfss",
-    "wasb": "abfss",
-    "wasbs": "abfss",
-}
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _CONTAINER = re.compile(r"[a-z0-9$][a-z0-9-]*@[a-z0-9-]+(\.[a-z0-9-]+)+")
 
@@ -43,7 +32,7 @@ def open_store(url: str | Path, options: Mapping[str, object] | None = None) -> 
     text = str(url)
     scheme, has_slashes, rest = re.match(r"(?:([A-Za-z][A-Za-z0-9+.-]*):(//)?)?(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
     scheme = (scheme or "").lower()
-    is_ours = scheme in (*_SCHEMES, *_MEANT, "file")
+    is_ours = scheme in (*SCHEMES, *MEANT, "file")
     if isinstance(url, Path) or not (has_slashes or is_ours):
         return _local(text, text, options)
     if is_ours and not has_slashes:
@@ -56,8 +45,8 @@ def open_store(url: str | Path, options: Mapping[str, object] | None = None) -> 
             )
         _check_plain(text, path)
         return _local(unquote(f"/{path}"), text, options)
-    if scheme not in _SCHEMES:
-        hint = f"Write {_MEANT[scheme]}:// instead." if scheme in _MEANT else "It may be a path, file, s3, gs or abfss."
+    if scheme not in SCHEMES:
+        hint = f"Write {MEANT[scheme]}:// instead." if scheme in MEANT else "It may be a path, file, s3, gs or abfss."
         raise UsageError(f"{_shown(text)} is of a kind of store that is not known: {scheme}", hint=hint)
     return _remote(text, scheme, rest, options or {})
 

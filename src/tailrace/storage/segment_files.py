@@ -1,16 +1,11 @@
-"""Which files make up a log: a directory's segments, put in order along the newest timeline.
+"""Which files make up a log: a directory's or a store's segments, put in order along the newest timeline.
 
-In: a directory of segments, plain or compressed, of one or several timelines, with their history files. Out: `Segments`. Nothing but regular files of
-the right size is read: a pipe would never end, a short file may be a copy that somebody is still making.
+In: where segments lie (`storage/wal_files.py`), plain or compressed, of one or several timelines, with their history files. Out: `Segments`. Nothing
+but regular files of the right size is read: a pipe would never end, a short file may be a copy that somebody is still making.
 """
 
 from __future__ import annotations
 
-import os
-import re
-import stat
-from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,14 +13,12 @@ from tailrace.dataclass import dataclass
 from tailrace.errors import CorruptWal, MissingHistory, TailraceError
 from tailrace.model import PAGE_SIZE, Lsn
 from tailrace.storage.segment import Segment, in_place
+from tailrace.storage.wal_files import SEGMENT_NAME, WalFiles, files_in
 from tailrace.wal.page_header import LONG_HEADER, LONG_PAGE_HEADER, LongPageHeader
 from tailrace.wal.versions import WalFormat, format_of_magic
 
 if TYPE_CHECKING:
     from tailrace.storage.segments import Segments
-
-_NAME = re.compile(r"([0-9A-F]{8})([0-9A-F]{8})([0-9A-F]{8})(?:(\.partial)?(\.gz|\.zst|\.lz4)?|(\.gz|\.zst|\.lz4)(\.partial))\Z")
-"""pg_receivewal puts `.partial` behind the compression, an archiver that compresses what it gets puts it before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,38 +30,35 @@ class Identity:
     form: WalFormat
 
 
-def list_segments(directory: str | Path) -> list[Segment]:
-    """Every segment file in `directory` (not deeper), numbered as if of 16 MB until the size is known; see `open_segments`."""
-    files = []
-    for path in sorted(Path(directory).iterdir()):
-        match = _NAME.match(path.name)
-        if not match:
-            continue
+def list_segments(place: str | Path | WalFiles, since: Lsn | None = None) -> list[Segment]:
+    """Every segment file there (not deeper), numbered as if of 16 MB until the size is known; see `open_segments`."""
+    files, segments = files_in(place), []
+    for file in files.segments(since):
+        match = SEGMENT_NAME.match(file.name)
+        assert match is not None
         listed = Segment(
             timeline=int(match[1], 16),
             number=int(match[2], 16) << 32 | int(match[3], 16),
-            path=str(path),
+            lies_in=file.lies_in or files,
+            name=file.name,
             compression=match[5] or match[6] or "",
             partial=bool(match[4] or match[7]),
-            size=None,
+            size=file.size,
         )
-        for each in (listed, listed.completed()):  # a partial one may have become whole since
-            with suppress(FileNotFoundError):  # a running server has removed it since
-                status = os.stat(each.path)
-                files.append(replace(each, size=status.st_size if stat.S_ISREG(status.st_mode) else None))
-                break
-    return files
+        segments.append(listed)
+    return segments
 
 
 def place_of_name(name: str) -> str | None:
     """What a segment's name says of its place, whatever its timeline: the greater, the later. None for names of other things."""
-    return name[8:24] if _NAME.match(name) else None
+    return name[8:24] if SEGMENT_NAME.match(name) else None
 
 
-def open_segments(directory: str | Path, since: Lsn | None = None) -> Segments:
-    """The log in `directory`, along the newest timeline. Raises MissingHistory if there is none, UnsupportedWal for other versions, CorruptWal for
-    files that are no segments though they are named so, or do not belong together. What lies before `since` is listed, but not looked at."""
-    segments = arrange(directory, since)
+def open_segments(files: str | Path | WalFiles, since: Lsn | None = None) -> Segments:
+    """The log in a directory or a store, along the newest timeline. Raises MissingHistory if there is none, UnsupportedWal for other versions,
+    CorruptWal for files that are no segments though they are named so, or do not belong together. What lies before `since` may be listed, and is not
+    looked at."""
+    segments = arrange(files, since)
     first = int(since or 0) // segments.segment_size
     for place, segment in segments.by_number.items():
         if place < first:
@@ -85,12 +75,14 @@ def open_segments(directory: str | Path, since: Lsn | None = None) -> Segments:
     return segments
 
 
-def arrange(directory: str | Path, since: Lsn | None = None, *, system: int | None = None) -> Segments:
+def arrange(place: str | Path | WalFiles, since: Lsn | None = None, *, system: int | None = None) -> Segments:
     """The same, whatever the files hold: to look at them. Where they are of several systems, `system` says whose log it is."""
-    listed = list_segments(directory)
+    files = files_in(place)
+    listed = list_segments(files, since)
     if not listed:
         raise MissingHistory(
-            f'no WAL segments in "{directory}"', hint="Give a data directory, its pg_wal, or a directory of archived segments."
+            f'no WAL segments in "{files.where}"',
+            hint="Give a data directory, its pg_wal, a directory of archived segments, or the URL of an archive in a store.",
         )
     # Where `since` lies nobody knows before the size of segments is known, but the last one does not lie before it.
     identity = _first_identity(
@@ -98,7 +90,7 @@ def arrange(directory: str | Path, since: Lsn | None = None, *, system: int | No
     )
     size = identity.segment_size
     newest = max(segment.timeline for segment in listed)
-    history = history_of(directory, newest)
+    history = history_of(files, newest)
     by_number: dict[int, Segment] = {}
     for raw in listed:
         segment = in_place(raw, size)
@@ -109,7 +101,7 @@ def arrange(directory: str | Path, since: Lsn | None = None, *, system: int | No
             by_number[segment.number] = segment
     from tailrace.storage.segments import Segments  # noqa: PLC0415 - who lists files needs no arrays
 
-    return Segments(str(directory), size, identity.system, identity.form.major, by_number, history)
+    return Segments(files, size, identity.system, identity.form.major, by_number, history)
 
 
 def _rank(segment: Segment) -> tuple[int, bool, bool]:
@@ -134,9 +126,9 @@ def identity_of(segment: Segment) -> Identity | None:
     return Identity(size, header.system, form)
 
 
-def holds_wal(directory: str | Path) -> bool:
-    """Whether a directory has segments in which something is written. A receiver that was killed before its first byte leaves an empty one."""
-    for segment in list_segments(directory):
+def holds_wal(place: str | Path | WalFiles) -> bool:
+    """Whether it has segments in which something is written. A receiver that was killed before its first byte leaves an empty one."""
+    for segment in list_segments(place):
         try:
             if identity_of(segment) is not None:
                 return True
@@ -197,16 +189,15 @@ def _first_with_a_page(segments: Segments, places: list[int]) -> tuple[Segment, 
     return None
 
 
-def history_of(directory: str | Path, timeline: int) -> list[tuple[int, Lsn]]:
+def history_of(place: str | Path | WalFiles, timeline: int) -> list[tuple[int, Lsn]]:
     """(timeline, where it was left) for each ancestor, from the newest timeline's history file."""
-    path = Path(directory) / f"{timeline:08X}.history"
-    if not path.exists():
-        return []
-    if not path.is_file():
-        raise CorruptWal(
-            f'history file "{path}" is not a regular file', hint="Take the file from another copy or the archive.", file=str(path)
-        )
-    return parse_history(path.read_text(errors="replace"), str(path))
+    files, name = files_in(place), history_name(timeline)
+    text = files.history(name)
+    return [] if text is None else parse_history(text, files.named(name))
+
+
+def history_name(timeline: int) -> str:
+    return f"{timeline:08X}.history"
 
 
 def parse_history(text: str, where: str) -> list[tuple[int, Lsn]]:

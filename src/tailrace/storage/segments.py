@@ -2,30 +2,24 @@
 
 In: files of one line of history, plain or compressed (`storage.segment_files` finds them). Out: `Segments`, which reads any range
 of the log as an array with spare room for framing. Files are opened when read, so a `Segments` travels to Spark's workers as a
-few paths.
+few names.
 """
 
 from __future__ import annotations
 
-import errno
-import os
 from dataclasses import field
-from io import FileIO
-from pathlib import Path
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.dataclass import dataclass
-from tailrace.errors import CorruptWal, FailedWrite, MissingHistory
+from tailrace.errors import CorruptWal, MissingHistory
 from tailrace.model import PAGE_SIZE, Lsn
 from tailrace.storage.segment import Segment, segment_name
+from tailrace.storage.wal_files import WalFiles
 from tailrace.wal.pages import LogIdentity, WalBytes, spacious
 from tailrace.wal.versions import FORMATS
-
-_ON_DISK_ALREADY = (errno.ENOENT, errno.EROFS, errno.EINVAL)
-"""It is complete by now, and was synced before it was renamed; or it lies where nobody writes, or nothing can be synced."""
 
 
 class UnfinishedCopy(CorruptWal):
@@ -41,14 +35,20 @@ class UnfinishedCopy(CorruptWal):
 
 @dataclass(slots=True)
 class Segments:
-    """The segments that make up one line of history, by segment number. `system` 0 means unknown."""
+    """The segments that make up one line of history, by segment number. `system` 0 means unknown. Single ones may lie elsewhere than most, as copies
+    of theirs do."""
 
-    directory: str
+    lies_in: WalFiles
     segment_size: int
     system: int
     major: int
     by_number: dict[int, Segment]
     history: list[tuple[int, Lsn]] = field(default_factory=list)
+
+    @property
+    def directory(self) -> str:
+        """As messages have it."""
+        return self.lies_in.where
 
     @property
     def first_lsn(self) -> Lsn:
@@ -66,17 +66,8 @@ class Segments:
         """What lies before `upto` outlives a crash when this returns: of a segment that somebody still receives, it may have been read before it was
         on disk. Raises FailedWrite."""
         segment = self.by_number.get((upto - 1) // self.segment_size)
-        if segment is None or not segment.partial:
-            return
-        try:
-            file = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                os.fdatasync(file)
-            finally:
-                os.close(file)
-        except OSError as error:
-            if error.errno not in _ON_DISK_ALREADY:
-                raise FailedWrite(f'could not fsync file "{segment.path}": {error.strerror}', file=segment.path) from error
+        if segment is not None and segment.partial:
+            segment.lies_in.sync(segment.name)
 
     @property
     def gaps(self) -> list[tuple[int, int]]:
@@ -90,7 +81,7 @@ class Segments:
         if not self.gaps:
             return ""
         missing, present = self.gaps[0]
-        name = Path(self.name_at(missing * self.segment_size)).name
+        name = segment_name(self.timeline, missing, self.segment_size)
         return f'WAL segment {name} is missing, but "{self.by_number[present].path}" is there: the log ends at {self.stop_lsn} for now'
 
     @property
@@ -156,11 +147,13 @@ class Segments:
                 return len(data)
             return _read_plain(segment, offset, target)
         except FileNotFoundError as error:
-            renamed = segment.completed()
-            if segment.partial and renamed.path != segment.path and Path(renamed.path).exists():
-                return self._read_into(renamed, offset, target)
+            if segment.partial and segment.completed().name != segment.name:
+                try:
+                    return self._read_into(segment.completed(), offset, target)
+                except MissingHistory:
+                    pass  # told of the name that was listed
             raise MissingHistory(
-                f"requested WAL segment {Path(segment.path).name} has already been removed",
+                f"requested WAL segment {segment.name} has already been removed",
                 hint="Whatever keeps WAL here removed it while it was being read. Read from an archive, or begin again.",
                 context=f'LSN {Lsn(segment.number * self.segment_size)}, file "{segment.path}"',
                 lsn=Lsn(segment.number * self.segment_size),
@@ -193,36 +186,13 @@ class Segments:
 def _read_plain(segment: Segment, offset: int, target: NDArray[np.uint8]) -> int:
     """From the file, as far as it is settled, and from the page that was still being filled."""
     settled = segment.settled if segment.settled is not None else offset + len(target)
-    done = 0
-    with open(segment.path, "rb", buffering=0) as file:
-        view = memoryview(target[: max(0, settled - offset)])  # type: ignore[arg-type]
-        there = _written(file, offset, len(view)) if segment.partial else len(view)
-        file.seek(offset)
-        while done < there and (n := file.readinto(view[done:there])):
-            done += n
-        if done == there < len(view):
-            done = len(view)
-    if segment.filling and done == max(0, settled - offset):
+    wanted = max(0, settled - offset)
+    done = segment.lies_in.read_into(segment.name, offset, target[:wanted], is_partial=segment.partial)
+    if segment.filling and done == wanted:
         rest = segment.filling[offset + done - settled :][: len(target) - done]
         target[done : done + len(rest)] = np.frombuffer(rest, np.uint8)
         done += len(rest)
     return done
-
-
-def _written(file: FileIO, offset: int, length: int) -> int:
-    """How many of these bytes of a file there are before a hole that reaches to its end: the others read as zeros."""
-    number = file.fileno()
-    if not length or os.fstat(number).st_size < offset + length:
-        return length
-    hole = os.lseek(number, offset, os.SEEK_HOLE)
-    if hole < offset + length:
-        try:
-            os.lseek(number, hole, os.SEEK_DATA)
-        except OSError as error:
-            if error.errno == errno.ENXIO:
-                return hole - offset
-            raise
-    return length
 
 
 def _is_cut_short(error: BaseException | None) -> bool:

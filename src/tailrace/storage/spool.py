@@ -31,6 +31,7 @@ from tailrace.storage.segment import Segment, segment_name
 from tailrace.storage.segment_files import place_of_name
 from tailrace.storage.segments import Segments
 from tailrace.storage.spool_copies import bring_up, compared
+from tailrace.storage.wal_files import WalDirectory
 from tailrace.user_cache import user_cache
 from tailrace.wal.page_header import SHORT_PAGE_HEADER, page_address
 
@@ -68,7 +69,7 @@ def spooled(segments: Segments, spool: Path, since: Lsn | None = None, lasting: 
                 raise
     if not copies and since is not None:
         return spooled(segments, spool, None, lasting)  # `since` lies where nothing was written yet
-    return replace(segments, directory=str(home), by_number=copies), lease
+    return replace(segments, lies_in=WalDirectory(str(home)), by_number=copies), lease
 
 
 def with_copies(segments: Segments, spool: Path, since: Lsn) -> tuple[Segments, Lease | None]:
@@ -149,8 +150,9 @@ def _copied(segments: Segments, home: Path, first: int) -> dict[int, Segment]:
                 settled, filling = brought
                 whole = settled == size
                 copies[place] = replace(
-                    segment, path=str(copy), partial=not whole, settled=None if whole else settled, filling=filling
-                )
+                    segment, lies_in=WalDirectory(str(home)), name=copy.name, partial=not whole, settled=None if whole else settled,
+                    filling=filling,
+                )  # fmt: skip
     return copies
 
 

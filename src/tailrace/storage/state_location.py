@@ -28,6 +28,8 @@ from tailrace.storage.publication_files import PublicationFiles
 from tailrace.storage.whole_file import make_folder, remove_unfinished, write_whole
 
 _LOCK = "lock"
+_OURS_TO_WRITE = 0o644
+"""It may say what is run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +85,11 @@ class StateLocation:
     def _found(cls, path: Path, warn: Callable[[str], None], is_cache: bool) -> Self:
         location = cls(path, warn, is_cache)
         check_is_location(path)
-        _ = location.settings
+        location._prepare(location.settings)
         return location
+
+    def _prepare(self, settings: Settings) -> None:
+        """What its settings ask for before it is used."""
 
     @classmethod
     def open_or_create(
@@ -109,7 +114,7 @@ class StateLocation:
         """Change the settings that are named (`parse_settings`); what they are then."""
         with self._locked():
             settings = parse_settings(self.settings, pairs)
-            write_whole(self._file, write_location(settings))
+            write_whole(self._file, write_location(settings), _OURS_TO_WRITE)
         return settings
 
     def check_system(self, system: int) -> None:

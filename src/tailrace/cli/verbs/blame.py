@@ -13,12 +13,14 @@ from tailrace.cli.verbs.options import (
     CatalogOption,
     IndexOption,
     JsonOption,
+    LogRestoreOption,
     OnOption,
     SourceArgument,
     TableArgument,
     TableDatabaseOption,
     WindowOption,
 )
+from tailrace.sources.named import restore_with
 
 
 def blame(
@@ -31,9 +33,11 @@ def blame(
     window: WindowOption = "",
     on: OnOption = On.AUTO,
     as_json: JsonOption = False,
+    restore_command: LogRestoreOption = "",
 ) -> None:
     """Show every version of the rows that once had this key: when, by which transaction, what was done, and which columns it changed."""
     size = parse_window(window)
+    restore_with(source, restore_command)
     with loading():
         from tailrace.cli.blame import print_versions
 

@@ -49,4 +49,4 @@ def capture(
         option = "--max-rate" if wal is None else "--wal"
         raise UsageError(f"{option} is for a server that is connected to", hint=f'"{source}" is read as a directory.')
     else:
-        capture_to(output, Path(source), database, on)
+        capture_to(output, source, database, on)

@@ -13,6 +13,7 @@ from tailrace.cli.loading import loading
 from tailrace.cli.verbs.options import (
     CatalogOption,
     IndexOption,
+    LogRestoreOption,
     OnOption,
     PluginOption,
     PluginOptions,
@@ -20,6 +21,7 @@ from tailrace.cli.verbs.options import (
     SourceArgument,
     WindowOption,
 )
+from tailrace.sources.named import restore_with
 from tailrace.types.style import TextStyle
 
 PublicationOption = Annotated[
@@ -47,10 +49,12 @@ def decode(
     state: Annotated[
         Path | None, typer.Option(help="State location whose publications count beside the source's own.", file_okay=False)
     ] = None,
+    restore_command: LogRestoreOption = "",
 ) -> None:
     """Print committed changes in commit order: LSN, xid and text, separated by tabs."""
     start, upto, size = parse_lsn(start_lsn), parse_lsn(upto_lsn), parse_window(window)
     options, parameters, style = parse_pairs(option), parse_parameters(parameter), TextStyle(unknown_types=unknown_types)
+    restore_with(source, restore_command)
     with loading():
         from tailrace.cli.decode import print_changes
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -38,8 +37,6 @@ def doctor(
     with loading():
         from tailrace.cli.doctor import of_files, of_server
 
-    is_fine = (
-        of_server(source, database or [], as_json=as_json) if is_dsn(source) else of_files(Path(source), on, as_json=as_json)
-    )
+    is_fine = of_server(source, database or [], as_json=as_json) if is_dsn(source) else of_files(source, on, as_json=as_json)
     if not is_fine:
         raise typer.Exit(1)

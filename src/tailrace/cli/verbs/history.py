@@ -9,12 +9,14 @@ from tailrace.cli.verbs.options import (
     CatalogOption,
     IndexOption,
     JsonOption,
+    LogRestoreOption,
     OnOption,
     SourceArgument,
     TableArgument,
     TableDatabaseOption,
     WindowOption,
 )
+from tailrace.sources.named import restore_with
 
 
 def history(
@@ -26,9 +28,11 @@ def history(
     window: WindowOption = "",
     on: OnOption = On.AUTO,
     as_json: JsonOption = False,
+    restore_command: LogRestoreOption = "",
 ) -> None:
     """Tell what became of the tables that were ever called so: created, altered, renamed, rewritten, truncated, dropped."""
     size = parse_window(window)
+    restore_with(source, restore_command)
     with loading():
         from tailrace.cli.history import print_events
 

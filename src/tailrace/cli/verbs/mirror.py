@@ -12,6 +12,7 @@ from tailrace.cli.choice import On
 from tailrace.cli.loading import loading
 from tailrace.cli.verbs.options import (
     LiveSourceArgument,
+    LogRestoreOption,
     OnOption,
     StoreOptions,
     SynchronousOption,
@@ -37,6 +38,7 @@ def mirror(
         str, typer.Option(help="End when all that commits before here, or before this time, is in the lake.", metavar="LSN|TIME")
     ] = "",
     catalog: WalCatalogOption = None,
+    restore_command: LogRestoreOption = "",
     layout: Annotated[
         str, typer.Option(help="What the tables hold: mirror, changes, or history. A lake keeps the layout that it was made with.")
     ] = "",
@@ -72,7 +74,7 @@ def mirror(
 
     parse_synchronous_standby_names(synchronous_standby_names or "")
     slot_asked = work.AskedSlot(
-        source_of(source), database, state, slot, captured(catalog), synchronous_standby_names, on, not no_copy
+        source_of(source), database, state, slot, captured(catalog), synchronous_standby_names, on, not no_copy, restore_command
     )
     lake_asked = work.AskedLake(
         to, options, numeric, arrays, times, not no_deletion_vectors, publication or [], layout, format, on_error

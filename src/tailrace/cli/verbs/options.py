@@ -18,21 +18,25 @@ _PARAMETERS = (
 SourceArgument = Annotated[
     str,
     typer.Argument(
-        help="Data directory, base backup, pg_wal, directory of archived segments, or connection string or URI of a server.",
+        help="Data directory, base backup, pg_wal, directory of archived segments, s3://, gs:// or abfss:// of an archive, or connection string or "
+        "URI of a server.",
         metavar="SOURCE",
     ),
 ]
 LiveSourceArgument = Annotated[
     str,
     typer.Argument(
-        help="Data directory, running or stopped, its pg_wal, a directory of archived segments, or connection string or URI of a server.",
+        help="Data directory, running or stopped, its pg_wal, a directory of archived segments, s3://, gs:// or abfss:// of an archive, or "
+        "connection string or URI of a server.",
         metavar="SOURCE",
     ),
 ]
 TableArgument = Annotated[str, typer.Argument(help="The table, schema.name as in SQL.")]
 TableDatabaseOption = Annotated[str, typer.Option("--database", help="The table's database.")]
-CatalogOption = Annotated[Path | None, typer.Option("--catalog", help="Captured catalog state.")]
-WalCatalogOption = Annotated[Path | None, typer.Option("--catalog", help="Captured catalog state, for WAL alone.")]
+CatalogOption = Annotated[str | None, typer.Option("--catalog", help="Captured catalog state: a file, or its URL in a store.")]
+WalCatalogOption = Annotated[
+    str | None, typer.Option("--catalog", help="Captured catalog state, for WAL alone: a file, or its URL in a store.")
+]
 IndexOption = Annotated[Path | None, typer.Option("--index", help="Keep indexes here, and use those that are.")]
 PluginOption = Annotated[str, typer.Option("--plugin", help="Output plugin.")]
 PluginOptions = Annotated[list[str] | None, typer.Option("-o", help="Plugin option, NAME=VALUE.")]
@@ -69,10 +73,17 @@ WalKeepOption = Annotated[
         metavar="TIME|SIZE",
     ),
 ]
+LogRestoreOption = Annotated[
+    str,
+    typer.Option(
+        "--restore-command",
+        help="Shell command that brings segments which the directory lacks from an archive, as a server's: %f is the file, %p where to put it.",
+    ),
+]
 RestoreCommandOption = Annotated[
     str,
     typer.Option(
         "--restore-command",
-        help="Shell command that brings what the server has removed, as a standby's: %f is the file, %p where to put it.",
+        help="Shell command that brings what the server has removed, or the directory lacks, as a standby's: %f is the file, %p where to put it.",
     ),
 ]

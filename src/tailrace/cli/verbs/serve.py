@@ -67,7 +67,7 @@ def serve(
 
     tls = None if ssl_cert_file is None or ssl_key_file is None else TlsFiles(ssl_cert_file, ssl_key_file)
     settings = ServerSettings(
-        source=Path(source), state=state, listen_addresses=tuple(listen or ["127.0.0.1"]), port=port,
+        source=source, state=state, listen_addresses=tuple(listen or ["127.0.0.1"]), port=port,
         unix_socket_directory=socket_directory, tls=tls, max_connections=max_connections, max_wal_senders=max_wal_senders,
         wal_sender_timeout=wal_sender_timeout, authentication_timeout=authentication_timeout,
         synchronous_standby_names=synchronous_standby_names, log_replication_commands=log_replication_commands,

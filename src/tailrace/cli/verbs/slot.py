@@ -149,7 +149,7 @@ def receive(
     temporary: Annotated[bool, typer.Option(help="With --create-slot: drop the slot when this command ends, however it ends.")] = False,
     database: Annotated[str, typer.Option(help="With --create-slot: database whose changes the slot gives.")] = "",
     plugin: Annotated[str, typer.Option(help="With --create-slot: output plugin.")] = "test_decoding",
-    catalog: Annotated[Path | None, typer.Option(help="With --create-slot: captured catalog state, for WAL alone.")] = None,
+    catalog: Annotated[str | None, typer.Option(help="With --create-slot: captured catalog state, for WAL alone.")] = None,
     two_phase: Annotated[bool, typer.Option("--two-phase", help="With --create-slot: give prepared transactions at PREPARE.")] = False,
     window: WindowOption = "", on: OnOption = On.AUTO, as_json: RowsAsJson = False,
 ) -> None:  # fmt: skip
@@ -234,8 +234,9 @@ def set_settings(
     settings: Annotated[
         list[str] | None,
         typer.Argument(
-            help="max_replication_slots, max_slot_wal_keep_size, wal_keep or synchronous_standby_names; of a log that is received primary_conninfo, "
-            "primary_slot_name or restore_command; as postgresql.conf has them.",
+            help="max_replication_slots, max_slot_wal_keep_size, wal_keep, synchronous_standby_names or restore_command; of a log that is received "
+            "primary_conninfo, "
+            "primary_slot_name and restore_command; as postgresql.conf has them.",
             metavar="NAME=VALUE",
         ),
     ] = None,

@@ -9,7 +9,16 @@ import typer
 from tailrace.cli.arguments import parse_window
 from tailrace.cli.choice import On
 from tailrace.cli.loading import loading
-from tailrace.cli.verbs.options import CatalogOption, IndexOption, OnOption, SourceArgument, TableDatabaseOption, WindowOption
+from tailrace.cli.verbs.options import (
+    CatalogOption,
+    IndexOption,
+    LogRestoreOption,
+    OnOption,
+    SourceArgument,
+    TableDatabaseOption,
+    WindowOption,
+)
+from tailrace.sources.named import restore_with
 
 
 def undo(
@@ -20,9 +29,11 @@ def undo(
     index: IndexOption = None,
     window: WindowOption = "",
     on: OnOption = On.AUTO,
+    restore_command: LogRestoreOption = "",
 ) -> None:
     """Print the SQL that would take a committed transaction back, to be read and run by whoever wants it. Status 1 if some of it cannot be."""
     size = parse_window(window)
+    restore_with(source, restore_command)
     with loading():
         from tailrace.cli.undo import print_statements
 

@@ -13,6 +13,7 @@ from tailrace.cli.choice import On
 from tailrace.cli.loading import loading
 from tailrace.cli.verbs.options import (
     JsonOption,
+    LogRestoreOption,
     OnOption,
     RestoreCommandOption,
     SourceArgument,
@@ -22,6 +23,7 @@ from tailrace.cli.verbs.options import (
 from tailrace.client.restore_command import RestoreCommand
 from tailrace.errors import UsageError
 from tailrace.slots.wal_keep import parse_wal_keep
+from tailrace.sources.named import restore_with
 from tailrace.storage.location_folder import check_is_location
 from tailrace.wal.resource_managers import manager_named
 
@@ -29,8 +31,9 @@ app = typer.Typer(help="Look at write-ahead log, and receive it.", no_args_is_he
 
 
 @app.command()
-def ls(source: SourceArgument, as_json: JsonOption = False) -> None:
+def ls(source: SourceArgument, as_json: JsonOption = False, restore_command: LogRestoreOption = "") -> None:
     """Segments in order, with timelines, sizes and gaps."""
+    restore_with(source, restore_command)
     with loading():
         from tailrace.cli import segments
 
@@ -43,8 +46,10 @@ def stat(
     top: Annotated[int, typer.Option(help="How many relations and transactions to show.")] = 20,
     as_json: JsonOption = False,
     on: OnOption = On.AUTO,
+    restore_command: LogRestoreOption = "",
 ) -> None:
     """Counts and bytes per resource manager, and the relations and transactions that take the most."""
+    restore_with(source, restore_command)
     with loading():
         from tailrace.cli import wal
 
@@ -61,6 +66,7 @@ def dump(
     relation: Annotated[str, typer.Option(help="Only records on this file: TABLESPACE/DATABASE/FILE.")] = "",
     limit: Annotated[int | None, typer.Option("-n", "--limit", help="At most so many.")] = None,
     as_json: JsonOption = False,
+    restore_command: LogRestoreOption = "",
 ) -> None:
     """Records with their fields and block references, as pg_waldump prints them."""
     managers = frozenset(manager_named(name) for name in rmgr or ())
@@ -69,6 +75,7 @@ def dump(
             f'invalid relation specification: "{relation}"', hint='Expecting "tablespace OID/database OID/relation filenode".'
         )
     begin, stop = parse_lsn(start), parse_lsn(end)
+    restore_with(source, restore_command)
     with loading():
         from tailrace.cli import wal
 
@@ -76,8 +83,11 @@ def dump(
 
 
 @app.command()
-def verify(source: SourceArgument, as_json: JsonOption = False, on: OnOption = On.AUTO) -> None:
+def verify(
+    source: SourceArgument, as_json: JsonOption = False, on: OnOption = On.AUTO, restore_command: LogRestoreOption = ""
+) -> None:
     """Check every record: checksum, chain, page headers. Names the file and the record's LSN where the log is damaged."""
+    restore_with(source, restore_command)
     with loading():
         from tailrace.cli import wal
 

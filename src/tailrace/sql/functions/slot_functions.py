@@ -11,6 +11,7 @@ from tailrace.replication import service
 from tailrace.replication.slot_plugin import no_hint_of_plugins
 from tailrace.slots.create_command import CreateReplicationSlot
 from tailrace.slots.slot import check_failover, check_name
+from tailrace.sources.named import absolute
 from tailrace.sql.functions.calls import FunctionCall
 from tailrace.sql.functions.outcome import Outcome, one_row
 from tailrace.sql.functions.settlement import SlotDropped, SlotMade, SlotMoved, StatementSlots
@@ -27,7 +28,7 @@ def create(call: FunctionCall, arguments: list[Any], slots: StatementSlots) -> O
     runner = database.runner_for(segments.stop_lsn - segments.first_lsn)
     command = CreateReplicationSlot(
         name=name,
-        source=str(database.path.absolute()),
+        source=absolute(database.source),
         database=database.name,
         plugin=plugin,
         two_phase=two_phase,
