@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 WORKERS ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak marathon every-way bounds test-matrix fuzz bench bench-small check test-extras wheels cases clean
+.PHONY: help demo test soak marathon every-way bounds test-matrix test-spark fuzz bench bench-small check test-extras wheels cases clean
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 16
@@ -50,6 +50,9 @@ test-matrix: $(READY) ## live comparison of text on fetched PostgreSQL builds (o
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "matrix and not marathon"
 	PYTHONPATH=tests $(BIN)/python tests/fuzz_messages.py --seconds 30 --seed 1 & messages=$$!; \
 	PYTHONPATH=tests $(BIN)/python tests/fuzz.py --minutes 0.5 --seed 1; texts=$$?; wait $$messages && exit $$texts
+
+test-spark: $(READY) ## what `make test` has of Spark, on the newest one that there is: the lock's is the newest for which there is Delta's own library
+	$(BIN)/python tests/newest_spark.py
 
 test-extras: $(READY) ## wheel and source distribution, built in a new environment; each extra alone, from that wheel
 	$(BIN)/python tests/extras.py
