@@ -38,8 +38,8 @@ CREATE TABLE t (id bigint PRIMARY KEY, name text, kind int, amount bigint, price
     WITH (fillfactor = 80)"""
 _ROWS = """
 INSERT INTO t SELECT g, 'name ' || g, g % 1000, g * 7, (g % 10000000) / 100.0, '2026-01-01'::timestamptz + g * interval '1 ms', g % 2 = 0,
-    'a note of some length about ' || g FROM generate_series(1, %s) g"""
-_UPDATE = "UPDATE t SET name = 'another ' || id, amount = amount + 1, price = price + 1, done = NOT done WHERE id %% %s = 0"
+    'a note of some length about ' || g FROM generate_series(1, {}) g"""
+_UPDATE = "UPDATE t SET name = 'another ' || id, amount = amount + 1, price = price + 1, done = NOT done WHERE id % {} = 0"
 _GIGABYTE = 1 << 30
 
 
@@ -81,7 +81,7 @@ def main() -> int:
         ):  # fmt: skip
             before = int(Lsn.parse(server.flush_lsn()))
             began = time.monotonic()
-            server.say(statement % number)
+            server.say(statement.format(number))
             log = int(Lsn.parse(server.flush_lsn())) - before
             print(f"{what}: {log / 1e6:,.0f} MB of log in {time.monotonic() - began:.0f} s", flush=True)
             ran = _mirrored(server, home)
@@ -127,10 +127,9 @@ def _look(pid: int, peaks: dict[int, int]) -> None:
         process = psutil.Process(pid)
         pids = [pid, *(child.pid for child in process.children(recursive=True))]
         for each in pids:
-            lines = Path(f"/proc/{each}/status").read_text().splitlines()
-            high = [line for line in lines if line.startswith("VmHWM")]
-            if high:
-                peaks[each] = int(high[0].split()[1]) << 10
+            lines = dict(line.split(":", 1) for line in Path(f"/proc/{each}/status").read_text().splitlines())
+            if "VmHWM" in lines:
+                peaks[each] = int(lines["VmHWM"].split()[0]) << 10
     except (psutil.NoSuchProcess, OSError):
         pass
 
