@@ -125,7 +125,9 @@ class TableIdentity:
         numbers = {"": int(span.stop), _TABLE: crc32(self.text.encode()), **_numbers_of(self.fingerprint)}
         app_id = _app_id(span.system, span.timeline)
         by_name = {app_id + what: number for what, number in numbers.items()}
-        return CommitNote({METADATA: json.dumps(said)}, by_name, self.unbounded, {CONFIGURATION: self.text, **_keys_of(self.relation)})
+        return CommitNote(
+            {METADATA: json.dumps(said)}, by_name, self.unbounded, {CONFIGURATION: self.text, **_keys_of(self.relation)}
+        )
 
 
 def _keys_of(relation: Relation) -> dict[str, str]:
