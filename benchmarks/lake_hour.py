@@ -41,7 +41,7 @@ from tailrace.replication.waiting import Waiter
 from tailrace.storage.open_store import open_store
 from tailrace.storage.store import Store
 
-_MINUTE, _EVERY = 60, 1.0
+_MINUTE, _TELLS, _EVERY = 60, 300, 1.0
 _ROWS, _UPDATED, _ADDED = 1000, 20, 5
 _WORSE = 2.0
 
@@ -95,6 +95,11 @@ class Hour:
         self._told = time.monotonic()
         if len(done.tables) == self.changed:  # the first window has all tables
             self.commits.append(done.seconds)
+            if len(self.commits) % _TELLS == 0:
+                print(
+                    f"{len(self.commits):,} commits, the last minute's {1000 * statistics.median(self.commits[-_MINUTE:]):.0f} ms",
+                    flush=True,
+                )
 
     def _next_second(self) -> None:
         if self.commits:
@@ -116,7 +121,7 @@ def main() -> int:
     parser.add_argument("--windows", type=int, default=3600)
     parser.add_argument("--tables", type=int, default=50)
     parser.add_argument("--changed", type=int, default=5)
-    parser.add_argument("--no-s3", action="store_true")
+    parser.add_argument("--where", choices=("directory", "s3", "both"), default="both")
     options = parser.parse_args()
     columns = ("where", "first minute ms", "last minute ms", "upkeep ms, first", "last", "all s", "objects", "MB")
     table = Table(
@@ -124,8 +129,8 @@ def main() -> int:
     )
     is_worse = False
     with tempfile.TemporaryDirectory(prefix="tailrace-hour-") as home, ExitStack() as stack:
-        stores = {"a directory": open_store(Path(home, "lake"))}
-        if not options.no_s3:
+        stores = {"a directory": open_store(Path(home, "lake"))} if options.where != "s3" else {}
+        if options.where != "directory":
             seaweedfs = stack.enter_context(SeaweedFS())
             stores["S3"] = open_store(seaweedfs.url, seaweedfs.options)
         for number, (where, store) in enumerate(stores.items()):
