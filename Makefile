@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 WORKERS ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak marathon every-way bounds test-matrix fuzz bench bench-small check test-extras wheels cases clean
+.PHONY: help demo test soak marathon every-way bounds test-matrix test-spark fuzz bench bench-small check test-extras wheels cases clean
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 16
@@ -51,6 +51,9 @@ test-matrix: $(READY) ## live comparison of text on fetched PostgreSQL builds (o
 	PYTHONPATH=tests $(BIN)/python tests/fuzz_messages.py --seconds 30 --seed 1 & messages=$$!; \
 	PYTHONPATH=tests $(BIN)/python tests/fuzz.py --minutes 0.5 --seed 1; texts=$$?; wait $$messages && exit $$texts
 
+test-spark: $(READY) ## what `make test` has of Spark, on the newest one that there is: the lock's is the newest for which there is Delta's own library
+	$(BIN)/python tests/newest_spark.py
+
 test-extras: $(READY) ## wheel and source distribution, built in a new environment; each extra alone, from that wheel
 	$(BIN)/python tests/extras.py
 
@@ -61,22 +64,30 @@ MINUTES ?= 10
 fuzz: $(READY) ## generated workloads on all majors for MINUTES=10, every line compared (needs npm)
 	PYTHONPATH=tests $(BIN)/python tests/fuzz.py --minutes $(MINUTES)
 
-bench: $(READY) ## PostgreSQL's walsender and tailrace on the same WAL, streams of tailrace serve, a server's log received beside pg_receivewal, updates of a large table of the lake beside MERGE, and how long the command takes to start (an hour; needs npm)
+bench: $(READY) ## PostgreSQL's walsender and tailrace on the same WAL, streams of tailrace serve, a server's log received beside pg_receivewal, updates of a large table of the lake beside MERGE, an hour of commits to it, from COMMIT until its readers see a row, a transaction of ten million rows, and how long the command takes to start (two hours; needs npm)
 	$(BIN)/python benchmarks/bench.py
 	$(BIN)/python benchmarks/serve.py
 	$(BIN)/python benchmarks/live.py
 	$(BIN)/python benchmarks/live.py --latency
 	$(BIN)/python benchmarks/lake.py --rows 50000000 --changes 1000000,1000
 	$(BIN)/python benchmarks/lake.py --tables 500
+	$(BIN)/python benchmarks/lake_hour.py
+	$(BIN)/python benchmarks/lake_visible.py --layout changes
+	$(BIN)/python benchmarks/lake_visible.py --layout mirror
+	$(BIN)/python benchmarks/lake_large.py
 	$(BIN)/python benchmarks/start.py
 
-bench-small: $(READY) ## the same in nine minutes
+bench-small: $(READY) ## the same in twelve minutes
 	$(BIN)/python benchmarks/bench.py --scale 0.05 --runs 3
 	$(BIN)/python benchmarks/serve.py --rows 200000
 	$(BIN)/python benchmarks/live.py --megabytes 200 --decoded 50 --runs 2 --consumers 1,4
 	$(BIN)/python benchmarks/live.py --latency --seconds 5
 	$(BIN)/python benchmarks/lake.py --rows 2000000 --changes 50000,1000
 	$(BIN)/python benchmarks/lake.py --tables 100
+	$(BIN)/python benchmarks/lake_hour.py --windows 120
+	$(BIN)/python benchmarks/lake_visible.py --layout changes --seconds 10
+	$(BIN)/python benchmarks/lake_visible.py --layout mirror --rows 500000 --seconds 10
+	$(BIN)/python benchmarks/lake_large.py --rows 2000000 --changes 400000
 	$(BIN)/python benchmarks/start.py
 
 check: $(READY) ## ruff (rules and format) and mypy

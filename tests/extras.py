@@ -29,6 +29,7 @@ from packaging.utils import canonicalize_name
 sys.path.insert(0, str(Path(__file__).parent))
 
 from support.cases import Case, open_case
+from support.linked_packages import link
 from support.memory_folder import in_memory
 
 ROOT = Path(__file__).parents[1]
@@ -109,7 +110,7 @@ class Home:
         subprocess.run([*pip, "install", "--no-deps", "--no-index", str(wheel)], check=True)
         (found,) = site.glob("tailrace-*.dist-info")
         for each in _closure(PathDistribution(found), extras, set()):
-            _link(each, site)
+            link(each, site)
         subprocess.run([*pip, "check"], check=True, stdout=subprocess.DEVNULL)
         return cls(path)
 
@@ -146,14 +147,6 @@ def _closure(found: Distribution, extras: tuple[str, ...], seen: set[str]) -> It
             here = distribution(named)
             yield here
             yield from _closure(here, tuple(needed.extras), seen)
-
-
-def _link(found: Distribution, site: Path) -> None:
-    """Make what it installed be there: its packages, modules and metadata. A folder of `..` would be a program, which nobody needs here."""
-    for top in {file.parts[0] for file in found.files or () if file.parts[0] not in ("..", "__pycache__")}:
-        target = Path(str(found.locate_file(top))).resolve()
-        if not (site / top).exists():
-            (site / top).symlink_to(target)
 
 
 # -- what each must do -----------------------------------------------------------------------------------------------------------------------

@@ -17,8 +17,10 @@ from tailrace.feed import FeedSpan
 from tailrace.lake import position as positions
 from tailrace.lake.changelog import append_changes
 from tailrace.lake.delta.table import DeltaVersion, find
+from tailrace.lake.formats import FORMATS, format_named
+from tailrace.lake.lake import Lake
 from tailrace.lake.mirror import mirror
-from tailrace.lake.position import TableIdentity, TablePosition, position_of
+from tailrace.lake.position import PRIMARY_KEY, REPLICA_IDENTITY, TableIdentity, TablePosition, position_of
 from tailrace.lake.reading import read_table
 from tailrace.model import Lsn, Relation
 from tailrace.pipeline import open_pipeline
@@ -120,3 +122,40 @@ def test_maintained_by_others(tmp_path, monkeypatch, write):
 
 def _dies(*_, **__):
     raise KeyboardInterrupt
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("format", FORMATS)
+def test_keys_are_properties_of_a_table(tmp_path, format):
+    """As the source has them at the end of each window in which the table changed."""
+    store = LocalStore(tmp_path)
+
+    def keys(name):
+        table = format_named(format).none(store.below(f"public.{name}")).refreshed().open()
+        return json.loads(table.setting(PRIMARY_KEY)), json.loads(table.setting(REPLICA_IDENTITY))
+
+    with Server(18, test_decoding=False) as server:
+        server.say(
+            'CREATE TABLE two (a int, "B \u00e9" text, c int NOT NULL UNIQUE, PRIMARY KEY ("B \u00e9", a))',
+            "CREATE TABLE other (a int PRIMARY KEY, c int NOT NULL CONSTRAINT c UNIQUE)",
+            "ALTER TABLE other REPLICA IDENTITY USING INDEX c",
+            "CREATE TABLE bag (a int)", "ALTER TABLE bag REPLICA IDENTITY FULL",
+            "CREATE TABLE appended (a int)",
+            "INSERT INTO two VALUES (1, 'b', 2)", "INSERT INTO other VALUES (1, 2)", "INSERT INTO bag VALUES (1)",
+            "INSERT INTO appended VALUES (1)",
+        )  # fmt: skip
+        lake = Lake.open(store, format=format)
+        lake.apply(open_pipeline(server.data_dir, "postgres"))
+        assert keys("two") == (["B é", "a"], ["B é", "a"])
+        assert keys("other") == (["a"], ["c"])
+        assert keys("bag") == (None, "FULL")
+        assert keys("appended") == (None, "NOTHING")
+        server.say(
+            "ALTER TABLE two RENAME a TO z", "INSERT INTO two VALUES (2, 'b', 3)",
+            "ALTER TABLE bag ADD PRIMARY KEY (a)", "INSERT INTO bag VALUES (2)",
+            "ALTER TABLE other REPLICA IDENTITY DEFAULT", "ALTER TABLE other DROP CONSTRAINT other_pkey", "INSERT INTO other VALUES (3, 4)",
+        )  # fmt: skip
+        lake.apply(open_pipeline(server.data_dir, "postgres", start_lsn=lake.catalog.complete))
+    assert keys("two") == (["B é", "z"], ["B é", "z"])
+    assert keys("bag") == (["a"], "FULL")
+    assert keys("other") == (None, "NOTHING")

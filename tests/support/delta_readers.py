@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -15,6 +16,8 @@ from typing import Any
 from support.fetched_programs import SECONDS, made, needed, run
 
 SOURCES = Path(__file__).parents[1] / "delta_readers"
+DELTA = ":".join(re.findall(r"<(?:groupId|artifactId|version)>(.*)</", (SOURCES / "pom.xml").read_text())[3:])
+"""As `spark.jars.packages` names Delta's own library."""
 _OF_DELTA = "io.delta,io.unitycatalog,org.roaringbitmap"
 """Spark brings the rest."""
 
@@ -30,6 +33,11 @@ def ids_by_others(table: Path, low: int, high: int) -> dict[str, tuple[list[int]
 def spark_sql(statements: Sequence[str], scratch: Path) -> list[list[list[str | None]]]:
     """The rows that each statement gives. Raises MissingProgram."""
     return [json.loads(line) for line in told(_environment(), "spark_sql.py", [str(scratch)], json.dumps(statements))]
+
+
+def delta_jars() -> str:
+    """Delta's own library, and what it needs beside Spark, as `spark.jars` names them. Raises MissingProgram."""
+    return ",".join(str(path) for path in sorted((_environment() / "lib").glob("*.jar")))
 
 
 def told(home: Path, script: str, words: Sequence[str], given: str = "") -> list[str]:

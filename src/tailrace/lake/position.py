@@ -34,6 +34,9 @@ from tailrace.wal.log_fingerprint import Difference, Kind, LogFingerprint
 CONFIGURATION = "tailrace"
 QUARANTINE = "tailrace.quarantine"
 """Where a table says which of its changes it does not have (`lake/quarantine.py`)."""
+PRIMARY_KEY, REPLICA_IDENTITY = "tailrace.primaryKey", "tailrace.replicaIdentity"
+"""Properties for others, in JSON: the columns of the source's primary key (null: it has none, or a feed of messages does not say), and those of its
+replica identity, or "FULL", or "NOTHING"."""
 _TABLE, _FINGERPRINT, _CHECKSUMS = "/table", "/stood", "/stood/checksums"
 STYLES = ("numeric", "arrays", "times")
 """Settings of ArrowStyle that a table is written with, and keeps."""
@@ -126,8 +129,21 @@ class TableIdentity:
         numbers = {"": int(span.stop), _TABLE: crc32(self.text.encode()), **_numbers_of(self.fingerprint)}
         app_id = _app_id(span.system, span.timeline)
         by_name = {app_id + what: number for what, number in numbers.items()}
-        settings = {CONFIGURATION: self.text, **({} if self.quarantine is None else {QUARANTINE: self.quarantine})}
+        quarantine = {} if self.quarantine is None else {QUARANTINE: self.quarantine}
+        settings = {CONFIGURATION: self.text, **_keys_of(self.relation), **quarantine}
         return CommitNote({METADATA: json.dumps(said)}, by_name, self.unbounded, settings)
+
+
+def _keys_of(relation: Relation) -> dict[str, str]:
+    names = {column.number: column.name for column in relation.live_columns}
+
+    def named(numbers: tuple[int, ...]) -> list[str]:
+        return [names[number] for number in numbers if number in names]
+
+    primary = relation.primary_key or (relation.identity if relation.replica_identity == "d" else ())
+    identity = named(relation.identity) or ("FULL" if relation.replica_identity == "f" else "NOTHING")
+    said = {PRIMARY_KEY: named(primary) or None, REPLICA_IDENTITY: identity}
+    return {name: json.dumps(value, ensure_ascii=False) for name, value in said.items()}
 
 
 def layout_of(table: OpenTable) -> FileLayout | None:

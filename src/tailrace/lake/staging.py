@@ -24,6 +24,7 @@ from tailrace.apply.seen_transactions import SeenTransactions
 from tailrace.dataclass import dataclass
 from tailrace.feed import ChangesOf, Feed, KeptChanges, OrderKey, PassedOver, RefusedChanges, TableChanges, WantedTable
 from tailrace.publications.publishing.published_relation import warn_of_missing
+from tailrace.storage.allocator import give_back
 from tailrace.storage.local_store import LocalStore
 from tailrace.storage.scratch_folder import scratch_folder
 from tailrace.storage.store import Store
@@ -32,6 +33,8 @@ _NONE_YET = 2**63 - 1
 _PREFIX = "_staging-"
 _KEPT = "_staging/kept"
 """Where changes wait that are set aside: never in the folder of a table."""
+_LARGE = 32 << 20
+"""Bytes of changes from which on what they took elsewhere is worth to be given back."""
 
 Progress = Callable[[int, int], None]
 """Told how much is done, and of how much."""
@@ -158,6 +161,8 @@ def stage_changes(
             done(1)
     if passed_over:
         warn_of_missing(passed_over)
+    if sum(file.memory for each in staged.values() for file in each.files) >= _LARGE:
+        give_back()  # what decoding had is of no use for what comes next
     return staged
 
 

@@ -29,6 +29,7 @@ from tailrace.lake.staging import FileWritten, Staged
 from tailrace.lake.table import OpenTable, TableVersion
 from tailrace.lake.targets import TargetTable
 from tailrace.model import Relation
+from tailrace.storage.allocator import give_back
 from tailrace.storage.store import Store
 from tailrace.types.registry import ArrowStyle
 
@@ -77,6 +78,7 @@ def bring_up(
 
     try:
         wanted = [file for file in files if last is None or file.last_commit >= last[0]]
+        are_many = sum(file.memory for file in wanted) > CHUNK_BYTES
         for chunk in chunks_of(wanted, CHUNK_BYTES, read):
             if (changes := chunk.rows(read)) is None:
                 continue
@@ -86,6 +88,9 @@ def bring_up(
             beyond.update(unbounded_values(net.upserts))
             done.update(upserts=len(net.upserts), deletes=len(net.deletes))
             change.apply(net, unbounded)
+            del net
+            if are_many:
+                give_back()
         fingerprint = target.fingerprint_before(target.span.stop)
         version, written = change.commit(
             TableIdentity(
