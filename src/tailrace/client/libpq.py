@@ -15,6 +15,7 @@ from ctypes import (
     POINTER,
     PyDLL,
     Structure,
+    addressof,
     byref,
     c_char_p,
     c_int,
@@ -122,7 +123,7 @@ _DO_NOT_WAIT: dict[str, tuple[Any, ...]] = {
     "PQsetNoticeReceiver": (c_void_p, c_void_p, _Receiver, c_void_p),
     "PQconsumeInput": (c_int, c_void_p),
     "PQisBusy": (c_int, c_void_p),
-    "PQgetCopyData": (c_int, c_void_p, POINTER(c_void_p), c_int),
+    "PQgetCopyData": (c_int, c_void_p, c_void_p, c_int),
     "PQfreemem": (None, c_void_p),
     "PQresultStatus": (c_int, c_void_p),
     "PQresultErrorMessage": (c_char_p, c_void_p),
@@ -228,7 +229,7 @@ class PGconn:
         self._raw: int | None = raw
         self._process = os.getpid()
         self._message = c_void_p()
-        self._to_message = byref(self._message)
+        self._to_message = addressof(self._message)
         self._get, self._free, self._consume = (
             _Functions.by_name[name] for name in ("PQgetCopyData", "PQfreemem", "PQconsumeInput")
         )

@@ -90,7 +90,7 @@ class Receiver:
     _reported: float = 0.0
     _applied: Lsn = Lsn(0)
     _heard: float = field(default_factory=time.monotonic)
-    _server_end: Lsn = Lsn(0)
+    _server_end: int = 0
     _asked: bool = False
     _is_behind_whole: bool = False
     """Whether to go on behind the last whole segment, which the server has removed."""

@@ -61,7 +61,8 @@ class TimelineEnd:
 
 class ReplicationConnection:
     """One connection. Each method raises PeerError with the server's words and SQLSTATE, 08006 where there is no server any more, or none that
-    answers. `is_stopping` is asked while it is waited for the server to let us in, or to answer a command: who is to stop hears PeerError at once."""
+    answers. `is_stopping` is asked while it is waited for the server to let us in, or to answer a command: who is to stop hears PeerError at once.
+    State: whether libpq had no message when it was last asked for one, so that it need not be asked before it has read more."""
 
     def __init__(self, dsn: str, is_stopping: Callable[[], bool] | None = None) -> None:
         library = libpq()
@@ -77,6 +78,7 @@ class ReplicationConnection:
             raise error
         self._poll, self._other = select.poll(), -1
         self._poll.register(self._raw.socket, select.POLLIN)
+        self._is_drained = False
 
     def __enter__(self) -> Self:
         return self
@@ -153,13 +155,16 @@ class ReplicationConnection:
     def message(self) -> memoryview | None:
         """What has come and was not taken: libpq's own memory, which stays until the next call. Empty once the stream has ended; None where nothing
         is at hand."""
+        raw, length = self._raw, 0
         try:
-            length, data = self._raw.get_copy_data(1)
+            if not self._is_drained:
+                length, data = raw.get_copy_data(1)
             if length == 0:  # perhaps it has come by now: to look costs less than to wait for it
-                self._raw.consume_input()
-                length, data = self._raw.get_copy_data(1)
+                raw.consume_input()
+                length, data = raw.get_copy_data(1)
         except self._lost as error:
             raise self._lost_by(error) from error
+        self._is_drained = length == 0
         if length > 0:
             return data
         return memoryview(b"") if length < 0 else None
