@@ -15,7 +15,6 @@ from ctypes import (
     POINTER,
     PyDLL,
     Structure,
-    addressof,
     byref,
     c_char_p,
     c_int,
@@ -123,7 +122,7 @@ _DO_NOT_WAIT: dict[str, tuple[Any, ...]] = {
     "PQsetNoticeReceiver": (c_void_p, c_void_p, _Receiver, c_void_p),
     "PQconsumeInput": (c_int, c_void_p),
     "PQisBusy": (c_int, c_void_p),
-    "PQgetCopyData": (c_int, c_void_p, c_void_p, c_int),
+    "PQgetCopyData": (c_int,),  # of what ctypes is not told it converts nothing, which takes half the time; see `get_copy_data`
     "PQfreemem": (None, c_void_p),
     "PQresultStatus": (c_int, c_void_p),
     "PQresultErrorMessage": (c_char_p, c_void_p),
@@ -229,7 +228,7 @@ class PGconn:
         self._raw: int | None = raw
         self._process = os.getpid()
         self._message = c_void_p()
-        self._to_message = addressof(self._message)
+        self._connection, self._to_message = c_void_p(raw), byref(self._message)
         self._get, self._free, self._consume = (
             _Functions.by_name[name] for name in ("PQgetCopyData", "PQfreemem", "PQconsumeInput")
         )
@@ -249,6 +248,7 @@ class PGconn:
 
     def finish(self) -> None:
         raw, self._raw = self._raw, None
+        self._connection.value = None
         if raw is not None:
             self._free_message()
             _call("PQfinish", raw)
@@ -289,7 +289,7 @@ class PGconn:
         -1 behind the last."""
         if self._message:
             self._free_message()
-        length = self._get(self._raw, self._to_message, is_async)
+        length = self._get(self._connection, self._to_message, is_async)  # both of C's types
         if length > 0:
             return length, _view(self._message, length, _READ_ONLY)
         if length < -1:

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tailrace.client.kept_wal import KeptWal
-from tailrace.client.refusals import is_away, is_nowhere
 from tailrace.client.replication_connection import ReplicationConnection, SystemIdentity, TimelineEnd
 from tailrace.client.restore_command import RestoreCommand
 from tailrace.client.wal_archive import ResumePoint, WalArchive
@@ -180,6 +179,8 @@ class Receiver:
         received something before until a host has its name again."""
         if error.sqlstate != _NOT_CONNECTED:
             return False
+        from tailrace.client.refusals import is_away, is_nowhere  # noqa: PLC0415 - seldom called
+
         return not is_away(error.message) or (is_nowhere(error.message) and not list_segments(self.directory))
 
     # -- one connection --------------------------------------------------------------------------------------------------------

@@ -29,7 +29,6 @@ from tailrace.client.libpq import (
     Libpq,
     libpq,
 )
-from tailrace.client.refusals import refused
 from tailrace.dataclass import dataclass
 from tailrace.errors import PeerError
 from tailrace.model import Lsn
@@ -73,6 +72,8 @@ class ReplicationConnection:
             words = conninfo_of(words, fallback_application_name=APPLICATION_NAME)
         self._raw = _connected(library, words, self._is_stopping)
         if self._raw.status != OK:
+            from tailrace.client.refusals import refused  # noqa: PLC0415 - who is let in has no use for it
+
             error = refused(dsn, _text(self._raw.error_message), used_by(self._raw))
             self._raw.finish()
             raise error
@@ -177,7 +178,7 @@ class ReplicationConnection:
 
     def wait(self, seconds: float) -> bool:
         """Until something comes, or so much time has gone by. Whether something came at the other socket."""
-        return any(number == self._other for number, _ in self._poll.poll(seconds * 1000))
+        return self._other in dict(self._poll.poll(seconds * 1000))
 
     def send(self, data: bytes) -> None:
         """A message to the walsender."""

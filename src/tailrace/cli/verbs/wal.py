@@ -23,7 +23,6 @@ from tailrace.client.restore_command import RestoreCommand
 from tailrace.errors import UsageError
 from tailrace.slots.wal_keep import parse_wal_keep
 from tailrace.storage.location_folder import check_is_location
-from tailrace.wal.resource_managers import manager_named
 
 app = typer.Typer(help="Look at write-ahead log, and receive it.", no_args_is_help=True)
 
@@ -63,6 +62,8 @@ def dump(
     as_json: JsonOption = False,
 ) -> None:
     """Records with their fields and block references, as pg_waldump prints them."""
+    from tailrace.wal.resource_managers import manager_named
+
     managers = frozenset(manager_named(name) for name in rmgr or ())
     if relation and not re.fullmatch(r"\d+/\d+/\d+", relation):
         raise UsageError(
