@@ -117,8 +117,9 @@ def test_the_same_log(used: Used, server: Server, tmp_path: Path) -> None:
 
 def _streamed(connection: ReplicationConnection) -> None:
     """To its end."""
-    while (data := connection.message()) is None or len(data):
-        connection.wait(1.0)
+    for data in connection.messages():
+        if data is None:
+            connection.wait(1.0)
     connection.end_of_stream()
 
 

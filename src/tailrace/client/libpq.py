@@ -8,7 +8,7 @@ longer than to receive a hundred megabytes. Only libpq's documented functions ar
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from ctypes import (
     CDLL,
     CFUNCTYPE,
@@ -45,12 +45,18 @@ class LibpqError(Exception):
     """What a function of libpq failed with."""
 
 
+Messages = Iterator[memoryview | None]
+"""What a COPY brings, up to its end: libpq's own memory, which stays until the next is asked for. None where none is at hand."""
+
+
 class Libpq(NamedTuple):
-    """A connection's class, the reader of connection strings, and what both raise: psycopg's, or those of this module."""
+    """A connection's class, the reader of connection strings, what both raise, and what reads a connection's COPY: psycopg's, or those of this
+    module."""
 
     connection: Any
     conninfo: Any
     errors: tuple[type[Exception], ...]
+    messages: Callable[[Any], Messages]
 
 
 @cache
@@ -63,14 +69,25 @@ def libpq() -> Libpq:
         except (OSError, AttributeError):  # the file is of another machine, or is no libpq
             pass
         else:
-            return Libpq(PGconn, Conninfo, (LibpqError,))
+            return Libpq(PGconn, Conninfo, (LibpqError,), PGconn.messages)
     return _psycopgs()
 
 
 def _psycopgs() -> Libpq:
     from psycopg import OperationalError, ProgrammingError, pq  # noqa: PLC0415 - see the module
 
-    return Libpq(pq.PGconn, pq.Conninfo, (OperationalError, ProgrammingError))
+    return Libpq(pq.PGconn, pq.Conninfo, (OperationalError, ProgrammingError), _psycopgs_messages)
+
+
+def _psycopgs_messages(connection: Any) -> Messages:
+    while True:
+        length, data = connection.get_copy_data(1)
+        if length == 0:
+            connection.consume_input()
+            length, data = connection.get_copy_data(1)
+        if length < 0:
+            return
+        yield data if length else None
 
 
 def _path() -> str | None:
@@ -122,7 +139,7 @@ _DO_NOT_WAIT: dict[str, tuple[Any, ...]] = {
     "PQsetNoticeReceiver": (c_void_p, c_void_p, _Receiver, c_void_p),
     "PQconsumeInput": (c_int, c_void_p),
     "PQisBusy": (c_int, c_void_p),
-    "PQgetCopyData": (c_int,),  # of what ctypes is not told it converts nothing, which takes half the time; see `get_copy_data`
+    "PQgetCopyData": (c_int,),  # it is given C's types; to have ctypes look whether they are takes longer than the function
     "PQfreemem": (None, c_void_p),
     "PQresultStatus": (c_int, c_void_p),
     "PQresultErrorMessage": (c_char_p, c_void_p),
@@ -222,16 +239,11 @@ class PGresult:
 
 
 class PGconn:
-    """A connection. State: the memory that libpq gave for the last message."""
+    """A connection. State: whether it is one still."""
 
     def __init__(self, raw: int) -> None:
         self._raw: int | None = raw
         self._process = os.getpid()
-        self._message = c_void_p()
-        self._connection, self._to_message = c_void_p(raw), byref(self._message)
-        self._get, self._free, self._consume = (
-            _Functions.by_name[name] for name in ("PQgetCopyData", "PQfreemem", "PQconsumeInput")
-        )
         _call("PQsetNoticeReceiver", raw, _no_notice, None)
 
     @classmethod
@@ -248,9 +260,7 @@ class PGconn:
 
     def finish(self) -> None:
         raw, self._raw = self._raw, None
-        self._connection.value = None
         if raw is not None:
-            self._free_message()
             _call("PQfinish", raw)
 
     @property
@@ -281,20 +291,29 @@ class PGconn:
         return PGresult(raw) if raw else None
 
     def consume_input(self) -> None:
-        if not self._consume(self._raw):
-            self._unless_failed(0)
+        self._unless_failed(_call("PQconsumeInput", self._raw))
 
-    def get_copy_data(self, is_async: int) -> tuple[int, memoryview]:
-        """The message's length, and the message: it is libpq's own memory, and is freed with the next call. The length is 0 where none is at hand,
-        -1 behind the last."""
-        if self._message:
-            self._free_message()
-        length = self._get(self._connection, self._to_message, is_async)  # both of C's types
-        if length > 0:
-            return length, _view(self._message, length, _READ_ONLY)
-        if length < -1:
-            self._unless_failed(0)
-        return length, memoryview(b"")
+    def messages(self) -> Messages:
+        """A server's log is received by this loop, so it takes what it needs from nowhere but its own variables."""
+        get, free, consume = (_Functions.by_name[name] for name in ("PQgetCopyData", "PQfreemem", "PQconsumeInput"))
+        connection, message, is_async, view = c_void_p(self._raw), c_void_p(), c_int(1), _view
+        to_message = byref(message)
+        length = get(connection, to_message, is_async)
+        while True:
+            if length == 0:  # perhaps it has come by now: to look costs less than to wait for it
+                self._unless_failed(consume(connection))
+                length = get(connection, to_message, is_async)
+            if length > 0:
+                try:
+                    yield view(message, length, _READ_ONLY)
+                finally:
+                    free(message)
+                length = get(connection, to_message, is_async)
+            elif length == 0:
+                yield None
+            else:
+                self._unless_failed(length == -1)
+                return
 
     def put_copy_data(self, data: bytes) -> None:
         self._unless_failed(_call("PQputCopyData", self._raw, data, len(data)) > 0)
@@ -304,10 +323,6 @@ class PGconn:
 
     def flush(self) -> None:
         self._unless_failed(_call("PQflush", self._raw) >= 0)
-
-    def _free_message(self) -> None:
-        self._free(self._message)
-        self._message.value = None
 
     def _unless_failed(self, answer: int) -> int:
         if not answer:

@@ -273,21 +273,22 @@ class Receiver:
         assert self._socket is not None
         connection.listen(self._socket.fileno())
         self._flushed(connection, archive)
-        while True:
-            data = connection.message()
-            if data is None:
-                self._settle_at_end(connection, archive)
-                if self._is_stopping or self._has_enough:
-                    archive.sync()
-                    self._report(connection, archive)
-                    return None
-                self._wait(connection, archive)
-            elif not len(data):
-                archive.sync()
-                return connection.end_of_stream()
-            else:
-                self._heard, self._asked = time.monotonic(), False
+        has_come = False
+        for data in connection.messages():
+            if data is not None:
+                has_come = True
                 self._take(connection, archive, data)
+                continue
+            if has_come:
+                self._heard, self._asked, has_come = time.monotonic(), False, False
+            self._settle_at_end(connection, archive)
+            if self._is_stopping or self._has_enough:
+                archive.sync()
+                self._report(connection, archive)
+                return None
+            self._wait(connection, archive)
+        archive.sync()
+        return connection.end_of_stream()
 
     def _take(self, connection: ReplicationConnection, archive: WalArchive, data: memoryview) -> None:
         if (wal := wal_in(data)) is not None:

@@ -27,6 +27,7 @@ from tailrace.client.libpq import (
     SQLSTATE,
     TUPLES_OK,
     Libpq,
+    Messages,
     libpq,
 )
 from tailrace.dataclass import dataclass
@@ -60,12 +61,11 @@ class TimelineEnd:
 
 class ReplicationConnection:
     """One connection. Each method raises PeerError with the server's words and SQLSTATE, 08006 where there is no server any more, or none that
-    answers. `is_stopping` is asked while it is waited for the server to let us in, or to answer a command: who is to stop hears PeerError at once.
-    State: whether libpq had no message when it was last asked for one, so that it need not be asked before it has read more."""
+    answers. `is_stopping` is asked while it is waited for the server to let us in, or to answer a command: who is to stop hears PeerError at once."""
 
     def __init__(self, dsn: str, is_stopping: Callable[[], bool] | None = None) -> None:
         library = libpq()
-        self._lost, self._is_stopping = library.errors, is_stopping or _never
+        self._lost, self._messages, self._is_stopping = library.errors, library.messages, is_stopping or _never
         words = conninfo_of(dsn, dbname="replication", replication="true")
         given = parameters_of(words)
         if "application_name" not in given and "fallback_application_name" not in given:
@@ -79,7 +79,6 @@ class ReplicationConnection:
             raise error
         self._poll, self._other = select.poll(), -1
         self._poll.register(self._raw.socket, select.POLLIN)
-        self._is_drained = False
 
     def __enter__(self) -> Self:
         return self
@@ -137,7 +136,7 @@ class ReplicationConnection:
 
     def copied(self) -> Iterator[memoryview]:
         """What the COPY brings, as it comes: libpq's own memory, which stays until the next is asked for."""
-        while (data := self.message()) is None or len(data):
+        for data in self.messages():
             if data is None:
                 self.wait(1.0)
             else:
@@ -153,22 +152,10 @@ class ReplicationConnection:
             return None
         return self._timeline_end(self._checked(result))
 
-    def message(self) -> memoryview | None:
-        """What has come and was not taken: libpq's own memory, which stays until the next call. Empty once the stream has ended; None where nothing
-        is at hand."""
-        raw, length = self._raw, 0
-        try:
-            if not self._is_drained:
-                length, data = raw.get_copy_data(1)
-            if length == 0:  # perhaps it has come by now: to look costs less than to wait for it
-                raw.consume_input()
-                length, data = raw.get_copy_data(1)
-        except self._lost as error:
-            raise self._lost_by(error) from error
-        self._is_drained = length == 0
-        if length > 0:
-            return data
-        return memoryview(b"") if length < 0 else None
+    def messages(self) -> Messages:
+        """What comes of the stream, up to its end; `end_of_stream` has what is said there."""
+        with self._unless_lost():
+            yield from self._messages(self._raw)
 
     def listen(self, other: int) -> None:
         """Have `wait` end for what comes at this socket, too."""
