@@ -25,6 +25,8 @@ from tailrace.storage.segment import PARTIAL, in_place, segment_name
 from tailrace.storage.segment_files import arrange, list_segments
 from tailrace.storage.whole_file import sync_folder, write_whole
 
+_CANNOT_ALLOCATE = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
+"""What is said where a file system does not know how."""
 _ALIGNED = 8
 """Bytes, by which all records begin (MAXALIGN)."""
 _MOST_FINISHING = 2
@@ -157,6 +159,7 @@ class WalArchive:
         self._is_compared, self._path = partial.exists(), partial
         self._file = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         os.ftruncate(self._file, self.segment_size)
+        _allocate(self._file, self.segment_size)
         self._is_new = True
 
     def _may_have_more(self, offset: int) -> bool:
@@ -277,6 +280,18 @@ def written_upto(directory: Path) -> Lsn | None:
         file.seek(max(0, first - 1) * PAGE_SIZE)
         within = max(0, first - 1) * PAGE_SIZE + len(file.read(PAGE_SIZE).rstrip(b"\0"))
     return Lsn(last.number * segments.segment_size + -(-within // _ALIGNED) * _ALIGNED)
+
+
+def _allocate(file: int, size: int) -> None:
+    """Have the blocks of a file at once: that costs less than to find each when it is written, and a full disk is met before the segment is begun.
+    They read as zeros, and are a hole still for who looks for data."""
+    if not hasattr(os, "posix_fallocate"):
+        return
+    try:
+        os.posix_fallocate(file, 0, size)
+    except OSError as error:
+        if error.errno not in _CANNOT_ALLOCATE:
+            raise
 
 
 def _write_all(file: int, data: memoryview, offset: int) -> None:
