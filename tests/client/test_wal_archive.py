@@ -98,9 +98,10 @@ def test_other_bytes_behind_a_hole_are_left_alone(tmp_path: Path) -> None:
         file.seek(600_000)
         file.write(b"another")
     archive = _opened(tmp_path)
+    for at in range(0, 600_000, 100_000):
+        archive.write(Lsn(at), memoryview(WAL)[at : at + 100_000])
     with pytest.raises(CorruptWal) as caught:
-        for at in range(0, SIZE, 100_000):
-            archive.write(Lsn(at), memoryview(WAL)[at : at + 100_000])
+        archive.write(Lsn(600_000), memoryview(WAL)[600_000:700_000])
     archive.close()
     assert caught.value.lsn == 600_000
     with open(path, "rb") as file:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from ctypes import (
     CDLL,
     CFUNCTYPE,
@@ -50,13 +51,14 @@ Messages = Iterator[memoryview | None]
 
 
 class Libpq(NamedTuple):
-    """A connection's class, the reader of connection strings, what both raise, and what reads a connection's COPY: psycopg's, or those of this
-    module."""
+    """A connection's class, the reader of connection strings, what both raise, what reads a connection's COPY, and what says whether there is more
+    than its socket shows: psycopg's, or those of this module."""
 
     connection: Any
     conninfo: Any
     errors: tuple[type[Exception], ...]
     messages: Callable[[Any], Messages]
+    has_unread: Callable[[Any], bool]
 
 
 @cache
@@ -69,14 +71,14 @@ def libpq() -> Libpq:
         except (OSError, AttributeError):  # the file is of another machine, or is no libpq
             pass
         else:
-            return Libpq(PGconn, Conninfo, (LibpqError,), PGconn.messages)
+            return Libpq(PGconn, Conninfo, (LibpqError,), PGconn.messages, PGconn.has_unread)
     return _psycopgs()
 
 
 def _psycopgs() -> Libpq:
     from psycopg import OperationalError, ProgrammingError, pq  # noqa: PLC0415 - see the module
 
-    return Libpq(pq.PGconn, pq.Conninfo, (OperationalError, ProgrammingError), _psycopgs_messages)
+    return Libpq(pq.PGconn, pq.Conninfo, (OperationalError, ProgrammingError), _psycopgs_messages, lambda _: False)
 
 
 def _psycopgs_messages(connection: Any) -> Messages:
@@ -150,8 +152,11 @@ _DO_NOT_WAIT: dict[str, tuple[Any, ...]] = {
     "PQgetvalue": (c_void_p, c_void_p, c_int, c_int),
     "PQgetlength": (c_int, c_void_p, c_int, c_int),
     "PQclear": (None, c_void_p),
+    "PQsslStruct": (c_void_p, c_void_p, c_char_p),
 }
 """The others. They keep the interpreter's lock, since it may take a while to get it back where other threads are busy."""
+_OPENSSLS: dict[str, tuple[Any, ...]] = {"SSL_set_read_ahead": (None, c_void_p, c_int), "SSL_has_pending": (c_int, c_void_p)}
+"""Functions of the OpenSSL that libpq has loaded, if it has."""
 
 
 class _Functions:
@@ -161,13 +166,19 @@ class _Functions:
 
     @classmethod
     def load(cls, path: str) -> None:
-        made = {}
-        for library, functions in ((CDLL(path), _WAIT), (PyDLL(path), _DO_NOT_WAIT)):
-            for name, (result, *arguments) in functions.items():
-                function = getattr(library, name)
-                function.restype, function.argtypes = result, arguments
-                made[name] = function
+        library = PyDLL(path)
+        made = _declared(CDLL(path), _WAIT) | _declared(library, _DO_NOT_WAIT)
+        with suppress(AttributeError):
+            made |= _declared(library, _OPENSSLS)
         cls.by_name = made
+
+
+def _declared(library: CDLL, functions: dict[str, tuple[Any, ...]]) -> dict[str, Any]:
+    made = {}
+    for name, (result, *arguments) in functions.items():
+        function = made[name] = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    return made
 
 
 def _call(name: str, *arguments: Any) -> Any:
@@ -239,11 +250,11 @@ class PGresult:
 
 
 class PGconn:
-    """A connection. State: whether it is one still."""
+    """A connection. State: whether it is one still, and whether OpenSSL reads ahead of libpq."""
 
     def __init__(self, raw: int) -> None:
         self._raw: int | None = raw
-        self._process = os.getpid()
+        self._process, self._is_read_ahead = os.getpid(), False
         _call("PQsetNoticeReceiver", raw, _no_notice, None)
 
     @classmethod
@@ -295,6 +306,7 @@ class PGconn:
 
     def messages(self) -> Messages:
         """A server's log is received by this loop, so it takes what it needs from nowhere but its own variables."""
+        self._read_ahead()
         get, free, consume = (_Functions.by_name[name] for name in ("PQgetCopyData", "PQfreemem", "PQconsumeInput"))
         connection, message, is_async, view = c_void_p(self._raw), c_void_p(), c_int(1), _view
         to_message = byref(message)
@@ -314,6 +326,22 @@ class PGconn:
             else:
                 self._unless_failed(length == -1)
                 return
+
+    def _read_ahead(self) -> None:
+        """Over TLS, have OpenSSL read as much as has come, where else it reads a record's header, and then the record. From then on libpq must not
+        wait for the server: what OpenSSL has read already does not come to the socket any more."""
+        if "SSL_has_pending" in _Functions.by_name and (ssl := self._ssl()) is not None:
+            _call("SSL_set_read_ahead", ssl, 1)
+            self._is_read_ahead = True
+
+    def has_unread(self) -> bool:
+        """Whether OpenSSL has read something that libpq has not, which may be less than a record."""
+        return self._is_read_ahead and (ssl := self._ssl()) is not None and bool(_call("SSL_has_pending", ssl))
+
+    def _ssl(self) -> int | None:
+        """None without TLS. libpq frees it with the connection, so nobody keeps it."""
+        ssl: int | None = _call("PQsslStruct", self._raw, b"OpenSSL")
+        return ssl
 
     def put_copy_data(self, data: bytes) -> None:
         self._unless_failed(_call("PQputCopyData", self._raw, data, len(data)) > 0)

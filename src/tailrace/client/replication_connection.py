@@ -39,6 +39,8 @@ APPLICATION_NAME = "tailrace"
 _SILENT = 60.0
 """Seconds in which a server must answer a command."""
 _LOOK_EVERY = 0.1
+_SOON = 0.001
+"""Seconds after which libpq reads on where OpenSSL has more, of which the socket says nothing."""
 _LOST = "08006"
 
 
@@ -65,7 +67,8 @@ class ReplicationConnection:
 
     def __init__(self, dsn: str, is_stopping: Callable[[], bool] | None = None) -> None:
         library = libpq()
-        self._lost, self._messages, self._is_stopping = library.errors, library.messages, is_stopping or _never
+        self._lost, self._is_stopping = library.errors, is_stopping or _never
+        self._messages, self._has_unread = library.messages, library.has_unread
         words = conninfo_of(dsn, dbname="replication", replication="true")
         given = parameters_of(words)
         if "application_name" not in given and "fallback_application_name" not in given:
@@ -165,6 +168,8 @@ class ReplicationConnection:
 
     def wait(self, seconds: float) -> bool:
         """Until something comes, or so much time has gone by. Whether something came at the other socket."""
+        if self._has_unread(self._raw):
+            seconds = min(seconds, _SOON)
         return self._other in dict(self._poll.poll(seconds * 1000))
 
     def send(self, data: bytes) -> None:
@@ -187,20 +192,28 @@ class ReplicationConnection:
     def end_of_stream(self) -> TimelineEnd | None:
         """Behind the last message: which timeline follows, or None where the server ends. Raises for what made the stream end."""
         with self._unless_lost():
-            result = self._raw.get_result()
+            result = self._next_result()
             if result is not None and result.status in (COPY_IN, COPY_BOTH):
                 self._raw.put_copy_end()
                 self._raw.flush()
-                result = self._raw.get_result()
+                result = self._next_result()
         if result is None or result.status == COMMAND_OK:
             return None
         return self._timeline_end(self._checked(result))
 
+    def _next_result(self) -> Any:
+        """What PQgetResult gives, once it need not wait for that."""
+        until = time.monotonic() + _SILENT
+        while self._raw.is_busy():
+            self._wait_for_answer(until)
+        return self._raw.get_result()
+
     def _timeline_end(self, result: Any) -> TimelineEnd:
         """The row that tells of it; then the connection is ready for a command."""
         end = TimelineEnd(int(result.get_value(0, 0)), Lsn.parse(_text(result.get_value(0, 1))))
-        while self._raw.get_result() is not None:
-            pass
+        with self._unless_lost():
+            while self._next_result() is not None:
+                pass
         return end
 
     def _rows(self, command: str) -> Sequence[Sequence[str]]:
@@ -209,12 +222,10 @@ class ReplicationConnection:
     def _answer(self, command: str) -> Any:
         """The last result of a command, or that with which a COPY begins, as PQexec gives it."""
         self.begin(command)
-        last, until = None, time.monotonic() + _SILENT
+        last = None
         try:
             while True:
-                while self._raw.is_busy():
-                    self._wait_for_answer(until)
-                result = self._raw.get_result()
+                result = self._next_result()
                 if result is None:
                     return last
                 if result.status in (COPY_OUT, COPY_BOTH):
