@@ -4,7 +4,8 @@
     python benchmarks/live.py --latency --rate 100 --seconds 20
 
 First, `tailrace wal receive` and pg_receivewal receive the same backlog, by turns, over a Unix socket and over TLS: seconds until all of it is on
-disk with its names, CPU seconds of the two programs as they are typed (Python's start included), and CPU seconds of the server. Then consumers
+disk with its names, CPU seconds of the two programs as they are typed (Python's start included), and CPU seconds of the server, with their share of
+the time: where that is near 100 %, the walsender has no pause, and no receiver could be faster. Then consumers
 decode: that many `tailrace slot receive`, which share one receiver, and that many pg_recvlogical, which have a logical walsender each. With
 --latency: from COMMIT's return to the row's line on standard output of `tailrace slot receive -f -`, and of pg_recvlogical; and what each takes while
 nothing happens.
@@ -84,6 +85,7 @@ def _receivers(server: Server, home: Path, megabytes: int, runs: int) -> None:
     end = server.flush_lsn()
     table = Table(
         "over", "pg_receivewal s", "tailrace s", "times the speed", "pg_receivewal CPU s", "tailrace CPU s", "of its CPU", "server's CPU s, either",
+        "of the time",
         title=f"{size:,.0f} MB of WAL received, medians of {runs}",
     )  # fmt: skip
     for way, dsn in ways.items():
@@ -98,7 +100,8 @@ def _receivers(server: Server, home: Path, megabytes: int, runs: int) -> None:
         theirs, ours = (_medians(taken[name][1:]) for name in ("pg_receivewal", "tailrace"))
         speed, share = theirs[0] / ours[0], ours[1] / theirs[1]
         seconds = [f"{each:.2f}" for each in (theirs[0], ours[0], speed, theirs[1], ours[1])]
-        table.add_row(way, *seconds, f"{share:.0%}", f"{theirs[2]:.2f}, {ours[2]:.2f}")
+        busy = [f"{each[2] / each[0]:.0%}" for each in (theirs, ours)]
+        table.add_row(way, *seconds, f"{share:.0%}", f"{theirs[2]:.2f}, {ours[2]:.2f}", ", ".join(busy))
     Console(width=140).print(table)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from tailrace.client.receiver import Receiver
 from tailrace.client.replication_connection import ReplicationConnection
 from tailrace.errors import PeerError, UsageError
 from tailrace.model import Lsn
+from tailrace.wire.stream import wal_in
 
 BOTH = [libpq.libpq, libpq._psycopgs]
 Used = Callable[[], Libpq]
@@ -106,25 +109,72 @@ def test_rows_and_errors(used: Used, server: Server) -> None:
 
 @pytest.mark.postgres
 def test_the_same_log(used: Used, server: Server, tmp_path: Path) -> None:
+    _check_same_log(server, server.dsn(), tmp_path)
+
+
+def _check_same_log(server: Server, dsn: str, tmp_path: Path) -> None:
     begin = server.flush_lsn()
     server.say("INSERT INTO t SELECT i, repeat('x', 1000) FROM generate_series(1, 5000) i")
     end = Lsn.parse(server.flush_lsn())
-    assert Receiver(server.dsn(), tmp_path, begin=Lsn.parse(begin), upto=end, retries=False).run() >= end
+    assert Receiver(dsn, tmp_path, begin=Lsn.parse(begin), upto=end, retries=False).run() >= end
     whole = sorted(tmp_path.glob("0*[0-9A-F]"))
     assert len(whole) > 3
     assert [path.name for path in whole if path.read_bytes() != (server.wal_dir / path.name).read_bytes()] == []
 
 
+@pytest.fixture(scope="module")
+def encrypted(server: Server) -> str:
+    """How to connect to the server with TLS."""
+    key, certificate = server.data_dir / "server.key", server.data_dir / "server.crt"
+    words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"]
+    subprocess.run([*words, "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    owner = server.data_dir.stat()
+    for path in (key, certificate):
+        path.chmod(0o600)
+        os.chown(path, owner.st_uid, owner.st_gid)
+    server.say("ALTER SYSTEM SET ssl = on", "ALTER SYSTEM SET wal_sender_timeout = 0", "SELECT pg_reload_conf()")
+    until = time.monotonic() + 30
+    while server.sql("SHOW ssl") != [("on",)] and time.monotonic() < until:
+        time.sleep(0.05)
+    return f"{server.dsn('postgres')} sslmode=require"
+
+
+@pytest.mark.postgres
+def test_what_openssl_has_read_is_not_waited_for(used: Used, server: Server, encrypted: str) -> None:
+    """A message of a little more than 16 kB takes two records of TLS. Who reads ahead has the second with the first, and the socket says no
+    more."""
+    with ReplicationConnection(encrypted) as connection:
+        connection.start(Lsn.parse(server.flush_lsn()), 1)
+        messages, end = connection.messages(), 0
+        for size in (*range(15_900, 16_500, 25), *range(1000, 40_000, 3000)):
+            server.say(f"SELECT pg_logical_emit_message(true, '', repeat('x', {size}))")
+            wanted, began = Lsn.parse(server.flush_lsn()), time.monotonic()
+            while end < wanted:
+                data = next(messages)
+                if data is None:
+                    connection.wait(10.0)
+                elif (wal := wal_in(data)) is not None:
+                    end = wal[0] + len(wal[2])
+            assert time.monotonic() - began < 5, size
+
+
+@pytest.mark.postgres
+def test_the_same_log_over_tls(used: Used, server: Server, encrypted: str, tmp_path: Path) -> None:
+    _check_same_log(server, encrypted, tmp_path)
+
+
 def _streamed(connection: ReplicationConnection) -> None:
     """To its end."""
-    while (data := connection.message()) is None or len(data):
-        connection.wait(1.0)
+    for data in connection.messages():
+        if data is None:
+            connection.wait(1.0)
     connection.end_of_stream()
 
 
 @pytest.mark.postgres
-def test_a_connection_that_is_lost(used: Used, server: Server) -> None:
-    with ReplicationConnection(server.dsn()) as connection:
+@pytest.mark.parametrize("way", ["plain", "TLS"])
+def test_a_connection_that_is_lost(used: Used, server: Server, encrypted: str, way: str) -> None:
+    with ReplicationConnection(encrypted if way == "TLS" else server.dsn()) as connection:
         connection.start(Lsn.parse(server.flush_lsn()), 1)
         server.say("SELECT pg_terminate_backend(pid) FROM pg_stat_replication")
         with pytest.raises(PeerError) as caught:

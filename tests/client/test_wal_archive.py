@@ -74,6 +74,50 @@ def test_a_partial_segment_is_filled(tmp_path: Path, there: bytes, message: int)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {_name(0): WAL[:SIZE]}
 
 
+def test_what_was_never_received_is_not_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind what was received the file is a hole, though its blocks are allocated."""
+    archive = _opened(tmp_path)
+    archive.write(Lsn(0), memoryview(WAL)[: SIZE // 2])
+    archive.close()
+    compared = []
+    read = os.pread
+    monkeypatch.setattr(os, "pread", lambda file, count, offset: compared.append(offset) or read(file, count, offset))
+    archive = _opened(tmp_path)
+    for at in range(0, SIZE, 128 << 10):
+        archive.write(Lsn(at), memoryview(WAL)[at : at + (128 << 10)])
+    archive.sync()
+    archive.close()
+    assert compared == list(range(0, SIZE // 2, 128 << 10))
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {_name(0): WAL[:SIZE]}
+
+
+def test_other_bytes_behind_a_hole_are_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / f"{_name(0)}.partial"
+    with open(path, "wb") as file:
+        file.write(WAL[:50_000])
+        file.seek(600_000)
+        file.write(b"another")
+    archive = _opened(tmp_path)
+    for at in range(0, 600_000, 100_000):
+        archive.write(Lsn(at), memoryview(WAL)[at : at + 100_000])
+    with pytest.raises(CorruptWal) as caught:
+        archive.write(Lsn(600_000), memoryview(WAL)[600_000:700_000])
+    archive.close()
+    assert caught.value.lsn == 600_000
+    with open(path, "rb") as file:
+        file.seek(600_000)
+        assert file.read(7) == b"another"
+
+
+def test_the_blocks_of_a_segment_are_there_when_it_is_begun(tmp_path: Path) -> None:
+    """Who is out of space learns of it before a segment is begun."""
+    archive = _opened(tmp_path)
+    archive.write(Lsn(0), memoryview(WAL)[:5])
+    archive.close()
+    status = (tmp_path / f"{_name(0)}.partial").stat()
+    assert (status.st_size, status.st_blocks * 512 >= SIZE) == (SIZE, True)
+
+
 @pytest.mark.parametrize("suffix", ["", ".partial"])
 def test_other_bytes_are_left_alone(tmp_path: Path, suffix: str) -> None:
     there = bytearray(WAL[:SIZE])

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, NoReturn
 
 from tailrace.cli.ending import NOBODY_READS, WriteFailed, drop_output, ending, ready_streams
+from tailrace.cli.loading import without_collector
 from tailrace.errors import TailraceError
 
 _EXTRAS = {
@@ -29,7 +30,8 @@ def main() -> None:
         warnings.showwarning = partial(_warned, warnings.showwarning)
         try:
             try:
-                from tailrace.cli.verbs import app  # noqa: PLC0415 - what is missing, and who interrupts, is met in here
+                with without_collector():
+                    from tailrace.cli.verbs import app  # noqa: PLC0415 - what is missing, and who interrupts, is met in here
 
                 app()
             finally:

@@ -11,11 +11,8 @@ from pathlib import Path
 
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
-from tailrace.plugins.parameters import with_parameters
-from tailrace.settings import WORK_MEM
 from tailrace.sources.dsn import is_dsn
 from tailrace.sources.named import absolute, existing
-from tailrace.types.style import TextStyle
 from tailrace.window import WindowSize, parse_size
 
 _SECONDS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
@@ -62,6 +59,10 @@ def parse_pairs(texts: list[str] | None) -> dict[str, str | None]:
 
 def parse_parameters(texts: list[str] | None) -> dict[str, str]:
     """Parameters of the session: NAME=VALUE."""
+    from tailrace.plugins.parameters import with_parameters  # noqa: PLC0415 - most verbs have none
+    from tailrace.settings import WORK_MEM  # noqa: PLC0415
+    from tailrace.types.style import TextStyle  # noqa: PLC0415
+
     parameters = {name: value or "" for name, value in map(_pair, texts or ())}
     with_parameters(TextStyle(), WORK_MEM, parameters)
     return parameters

@@ -8,7 +8,8 @@ longer than to receive a hundred megabytes. Only libpq's documented functions ar
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from ctypes import (
     CDLL,
     CFUNCTYPE,
@@ -45,12 +46,19 @@ class LibpqError(Exception):
     """What a function of libpq failed with."""
 
 
+Messages = Iterator[memoryview | None]
+"""What a COPY brings, up to its end: libpq's own memory, which stays until the next is asked for. None where none is at hand."""
+
+
 class Libpq(NamedTuple):
-    """A connection's class, the reader of connection strings, and what both raise: psycopg's, or those of this module."""
+    """A connection's class, the reader of connection strings, what both raise, what reads a connection's COPY, and what says whether there is more
+    than its socket shows: psycopg's, or those of this module."""
 
     connection: Any
     conninfo: Any
     errors: tuple[type[Exception], ...]
+    messages: Callable[[Any], Messages]
+    has_unread: Callable[[Any], bool]
 
 
 @cache
@@ -63,14 +71,25 @@ def libpq() -> Libpq:
         except (OSError, AttributeError):  # the file is of another machine, or is no libpq
             pass
         else:
-            return Libpq(PGconn, Conninfo, (LibpqError,))
+            return Libpq(PGconn, Conninfo, (LibpqError,), PGconn.messages, PGconn.has_unread)
     return _psycopgs()
 
 
 def _psycopgs() -> Libpq:
     from psycopg import OperationalError, ProgrammingError, pq  # noqa: PLC0415 - see the module
 
-    return Libpq(pq.PGconn, pq.Conninfo, (OperationalError, ProgrammingError))
+    return Libpq(pq.PGconn, pq.Conninfo, (OperationalError, ProgrammingError), _psycopgs_messages, lambda _: False)
+
+
+def _psycopgs_messages(connection: Any) -> Messages:
+    while True:
+        length, data = connection.get_copy_data(1)
+        if length == 0:
+            connection.consume_input()
+            length, data = connection.get_copy_data(1)
+        if length < 0:
+            return
+        yield data if length else None
 
 
 def _path() -> str | None:
@@ -122,7 +141,7 @@ _DO_NOT_WAIT: dict[str, tuple[Any, ...]] = {
     "PQsetNoticeReceiver": (c_void_p, c_void_p, _Receiver, c_void_p),
     "PQconsumeInput": (c_int, c_void_p),
     "PQisBusy": (c_int, c_void_p),
-    "PQgetCopyData": (c_int, c_void_p, POINTER(c_void_p), c_int),
+    "PQgetCopyData": (c_int,),  # it is given C's types; to have ctypes look whether they are takes longer than the function
     "PQfreemem": (None, c_void_p),
     "PQresultStatus": (c_int, c_void_p),
     "PQresultErrorMessage": (c_char_p, c_void_p),
@@ -133,8 +152,11 @@ _DO_NOT_WAIT: dict[str, tuple[Any, ...]] = {
     "PQgetvalue": (c_void_p, c_void_p, c_int, c_int),
     "PQgetlength": (c_int, c_void_p, c_int, c_int),
     "PQclear": (None, c_void_p),
+    "PQsslStruct": (c_void_p, c_void_p, c_char_p),
 }
 """The others. They keep the interpreter's lock, since it may take a while to get it back where other threads are busy."""
+_OPENSSLS: dict[str, tuple[Any, ...]] = {"SSL_set_read_ahead": (None, c_void_p, c_int), "SSL_has_pending": (c_int, c_void_p)}
+"""Functions of the OpenSSL that libpq has loaded, if it has."""
 
 
 class _Functions:
@@ -144,13 +166,19 @@ class _Functions:
 
     @classmethod
     def load(cls, path: str) -> None:
-        made = {}
-        for library, functions in ((CDLL(path), _WAIT), (PyDLL(path), _DO_NOT_WAIT)):
-            for name, (result, *arguments) in functions.items():
-                function = getattr(library, name)
-                function.restype, function.argtypes = result, arguments
-                made[name] = function
+        library = PyDLL(path)
+        made = _declared(CDLL(path), _WAIT) | _declared(library, _DO_NOT_WAIT)
+        with suppress(AttributeError):
+            made |= _declared(library, _OPENSSLS)
         cls.by_name = made
+
+
+def _declared(library: CDLL, functions: dict[str, tuple[Any, ...]]) -> dict[str, Any]:
+    made = {}
+    for name, (result, *arguments) in functions.items():
+        function = made[name] = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    return made
 
 
 def _call(name: str, *arguments: Any) -> Any:
@@ -222,16 +250,11 @@ class PGresult:
 
 
 class PGconn:
-    """A connection. State: the memory that libpq gave for the last message."""
+    """A connection. State: whether it is one still, and whether OpenSSL reads ahead of libpq."""
 
     def __init__(self, raw: int) -> None:
         self._raw: int | None = raw
-        self._process = os.getpid()
-        self._message = c_void_p()
-        self._to_message = byref(self._message)
-        self._get, self._free, self._consume = (
-            _Functions.by_name[name] for name in ("PQgetCopyData", "PQfreemem", "PQconsumeInput")
-        )
+        self._process, self._is_read_ahead = os.getpid(), False
         _call("PQsetNoticeReceiver", raw, _no_notice, None)
 
     @classmethod
@@ -249,7 +272,6 @@ class PGconn:
     def finish(self) -> None:
         raw, self._raw = self._raw, None
         if raw is not None:
-            self._free_message()
             _call("PQfinish", raw)
 
     @property
@@ -280,20 +302,46 @@ class PGconn:
         return PGresult(raw) if raw else None
 
     def consume_input(self) -> None:
-        if not self._consume(self._raw):
-            self._unless_failed(0)
+        self._unless_failed(_call("PQconsumeInput", self._raw))
 
-    def get_copy_data(self, is_async: int) -> tuple[int, memoryview]:
-        """The message's length, and the message: it is libpq's own memory, and is freed with the next call. The length is 0 where none is at hand,
-        -1 behind the last."""
-        if self._message:
-            self._free_message()
-        length = self._get(self._raw, self._to_message, is_async)
-        if length > 0:
-            return length, _view(self._message, length, _READ_ONLY)
-        if length < -1:
-            self._unless_failed(0)
-        return length, memoryview(b"")
+    def messages(self) -> Messages:
+        """A server's log is received by this loop, so it takes what it needs from nowhere but its own variables."""
+        self._read_ahead()
+        get, free, consume = (_Functions.by_name[name] for name in ("PQgetCopyData", "PQfreemem", "PQconsumeInput"))
+        connection, message, is_async, view = c_void_p(self._raw), c_void_p(), c_int(1), _view
+        to_message = byref(message)
+        length = get(connection, to_message, is_async)
+        while True:
+            if length == 0:  # perhaps it has come by now: to look costs less than to wait for it
+                self._unless_failed(consume(connection))
+                length = get(connection, to_message, is_async)
+            if length > 0:
+                try:
+                    yield view(message, length, _READ_ONLY)
+                finally:
+                    free(message)
+                length = get(connection, to_message, is_async)
+            elif length == 0:
+                yield None
+            else:
+                self._unless_failed(length == -1)
+                return
+
+    def _read_ahead(self) -> None:
+        """Over TLS, have OpenSSL read as much as has come, where else it reads a record's header, and then the record. From then on libpq must not
+        wait for the server: what OpenSSL has read already does not come to the socket any more."""
+        if "SSL_has_pending" in _Functions.by_name and (ssl := self._ssl()) is not None:
+            _call("SSL_set_read_ahead", ssl, 1)
+            self._is_read_ahead = True
+
+    def has_unread(self) -> bool:
+        """Whether OpenSSL has read something that libpq has not, which may be less than a record."""
+        return self._is_read_ahead and (ssl := self._ssl()) is not None and bool(_call("SSL_has_pending", ssl))
+
+    def _ssl(self) -> int | None:
+        """None without TLS. libpq frees it with the connection, so nobody keeps it."""
+        ssl: int | None = _call("PQsslStruct", self._raw, b"OpenSSL")
+        return ssl
 
     def put_copy_data(self, data: bytes) -> None:
         self._unless_failed(_call("PQputCopyData", self._raw, data, len(data)) > 0)
@@ -303,10 +351,6 @@ class PGconn:
 
     def flush(self) -> None:
         self._unless_failed(_call("PQflush", self._raw) >= 0)
-
-    def _free_message(self) -> None:
-        self._free(self._message)
-        self._message.value = None
 
     def _unless_failed(self, answer: int) -> int:
         if not answer:

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tailrace.client.kept_wal import KeptWal
-from tailrace.client.refusals import is_away, is_nowhere
 from tailrace.client.replication_connection import ReplicationConnection, SystemIdentity, TimelineEnd
 from tailrace.client.restore_command import RestoreCommand
 from tailrace.client.wal_archive import ResumePoint, WalArchive
@@ -90,7 +89,7 @@ class Receiver:
     _reported: float = 0.0
     _applied: Lsn = Lsn(0)
     _heard: float = field(default_factory=time.monotonic)
-    _server_end: Lsn = Lsn(0)
+    _server_end: int = 0
     _asked: bool = False
     _is_behind_whole: bool = False
     """Whether to go on behind the last whole segment, which the server has removed."""
@@ -180,6 +179,8 @@ class Receiver:
         received something before until a host has its name again."""
         if error.sqlstate != _NOT_CONNECTED:
             return False
+        from tailrace.client.refusals import is_away, is_nowhere  # noqa: PLC0415 - seldom called
+
         return not is_away(error.message) or (is_nowhere(error.message) and not list_segments(self.directory))
 
     # -- one connection --------------------------------------------------------------------------------------------------------
@@ -272,21 +273,22 @@ class Receiver:
         assert self._socket is not None
         connection.listen(self._socket.fileno())
         self._flushed(connection, archive)
-        while True:
-            data = connection.message()
-            if data is None:
-                self._settle_at_end(connection, archive)
-                if self._is_stopping or self._has_enough:
-                    archive.sync()
-                    self._report(connection, archive)
-                    return None
-                self._wait(connection, archive)
-            elif not len(data):
-                archive.sync()
-                return connection.end_of_stream()
-            else:
-                self._heard, self._asked = time.monotonic(), False
+        has_come = False
+        for data in connection.messages():
+            if data is not None:
+                has_come = True
                 self._take(connection, archive, data)
+                continue
+            if has_come:
+                self._heard, self._asked, has_come = time.monotonic(), False, False
+            self._settle_at_end(connection, archive)
+            if self._is_stopping or self._has_enough:
+                archive.sync()
+                self._report(connection, archive)
+                return None
+            self._wait(connection, archive)
+        archive.sync()
+        return connection.end_of_stream()
 
     def _take(self, connection: ReplicationConnection, archive: WalArchive, data: memoryview) -> None:
         if (wal := wal_in(data)) is not None:

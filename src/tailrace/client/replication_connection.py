@@ -27,9 +27,9 @@ from tailrace.client.libpq import (
     SQLSTATE,
     TUPLES_OK,
     Libpq,
+    Messages,
     libpq,
 )
-from tailrace.client.refusals import refused
 from tailrace.dataclass import dataclass
 from tailrace.errors import PeerError
 from tailrace.model import Lsn
@@ -39,6 +39,8 @@ APPLICATION_NAME = "tailrace"
 _SILENT = 60.0
 """Seconds in which a server must answer a command."""
 _LOOK_EVERY = 0.1
+_SOON = 0.001
+"""Seconds after which libpq reads on where OpenSSL has more, of which the socket says nothing."""
 _LOST = "08006"
 
 
@@ -66,12 +68,15 @@ class ReplicationConnection:
     def __init__(self, dsn: str, is_stopping: Callable[[], bool] | None = None) -> None:
         library = libpq()
         self._lost, self._is_stopping = library.errors, is_stopping or _never
+        self._messages, self._has_unread = library.messages, library.has_unread
         words = conninfo_of(dsn, dbname="replication", replication="true")
         given = parameters_of(words)
         if "application_name" not in given and "fallback_application_name" not in given:
             words = conninfo_of(words, fallback_application_name=APPLICATION_NAME)
         self._raw = _connected(library, words, self._is_stopping)
         if self._raw.status != OK:
+            from tailrace.client.refusals import refused  # noqa: PLC0415 - who is let in has no use for it
+
             error = refused(dsn, _text(self._raw.error_message), used_by(self._raw))
             self._raw.finish()
             raise error
@@ -134,7 +139,7 @@ class ReplicationConnection:
 
     def copied(self) -> Iterator[memoryview]:
         """What the COPY brings, as it comes: libpq's own memory, which stays until the next is asked for."""
-        while (data := self.message()) is None or len(data):
+        for data in self.messages():
             if data is None:
                 self.wait(1.0)
             else:
@@ -150,19 +155,10 @@ class ReplicationConnection:
             return None
         return self._timeline_end(self._checked(result))
 
-    def message(self) -> memoryview | None:
-        """What has come and was not taken: libpq's own memory, which stays until the next call. Empty once the stream has ended; None where nothing
-        is at hand."""
-        try:
-            length, data = self._raw.get_copy_data(1)
-            if length == 0:  # perhaps it has come by now: to look costs less than to wait for it
-                self._raw.consume_input()
-                length, data = self._raw.get_copy_data(1)
-        except self._lost as error:
-            raise self._lost_by(error) from error
-        if length > 0:
-            return data
-        return memoryview(b"") if length < 0 else None
+    def messages(self) -> Messages:
+        """What comes of the stream, up to its end; `end_of_stream` has what is said there."""
+        with self._unless_lost():
+            yield from self._messages(self._raw)
 
     def listen(self, other: int) -> None:
         """Have `wait` end for what comes at this socket, too."""
@@ -172,7 +168,9 @@ class ReplicationConnection:
 
     def wait(self, seconds: float) -> bool:
         """Until something comes, or so much time has gone by. Whether something came at the other socket."""
-        return any(number == self._other for number, _ in self._poll.poll(seconds * 1000))
+        if self._has_unread(self._raw):
+            seconds = min(seconds, _SOON)
+        return self._other in dict(self._poll.poll(seconds * 1000))
 
     def send(self, data: bytes) -> None:
         """A message to the walsender."""
@@ -194,20 +192,28 @@ class ReplicationConnection:
     def end_of_stream(self) -> TimelineEnd | None:
         """Behind the last message: which timeline follows, or None where the server ends. Raises for what made the stream end."""
         with self._unless_lost():
-            result = self._raw.get_result()
+            result = self._next_result()
             if result is not None and result.status in (COPY_IN, COPY_BOTH):
                 self._raw.put_copy_end()
                 self._raw.flush()
-                result = self._raw.get_result()
+                result = self._next_result()
         if result is None or result.status == COMMAND_OK:
             return None
         return self._timeline_end(self._checked(result))
 
+    def _next_result(self) -> Any:
+        """What PQgetResult gives, once it need not wait for that."""
+        until = time.monotonic() + _SILENT
+        while self._raw.is_busy():
+            self._wait_for_answer(until)
+        return self._raw.get_result()
+
     def _timeline_end(self, result: Any) -> TimelineEnd:
         """The row that tells of it; then the connection is ready for a command."""
         end = TimelineEnd(int(result.get_value(0, 0)), Lsn.parse(_text(result.get_value(0, 1))))
-        while self._raw.get_result() is not None:
-            pass
+        with self._unless_lost():
+            while self._next_result() is not None:
+                pass
         return end
 
     def _rows(self, command: str) -> Sequence[Sequence[str]]:
@@ -216,12 +222,10 @@ class ReplicationConnection:
     def _answer(self, command: str) -> Any:
         """The last result of a command, or that with which a COPY begins, as PQexec gives it."""
         self.begin(command)
-        last, until = None, time.monotonic() + _SILENT
+        last = None
         try:
             while True:
-                while self._raw.is_busy():
-                    self._wait_for_answer(until)
-                result = self._raw.get_result()
+                result = self._next_result()
                 if result is None:
                     return last
                 if result.status in (COPY_OUT, COPY_BOTH):

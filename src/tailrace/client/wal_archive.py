@@ -10,6 +10,7 @@ and none behind one that failed: what lies before a whole segment is not receive
 
 from __future__ import annotations
 
+import errno
 import os
 from collections import deque
 from contextlib import suppress
@@ -25,6 +26,8 @@ from tailrace.storage.segment_files import arrange, list_segments
 from tailrace.storage.wal_files import PARTIAL
 from tailrace.storage.whole_file import sync_folder, write_whole
 
+_CANNOT_ALLOCATE = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
+"""What is said where a file system does not know how."""
 _ALIGNED = 8
 """Bytes, by which all records begin (MAXALIGN)."""
 _MOST_FINISHING = 2
@@ -53,6 +56,8 @@ class WalArchive:
     _path: Path = field(default_factory=Path)
     _is_compared: bool = False
     """Whether there were bytes in the open segment before."""
+    _appended_below: int = 0
+    """Where the open segment ends, if what comes is only appended to it; else 0, and `_write_parts` sees what is to be done."""
     _is_new: bool = False
     """Whether the open segment's name may not be on disk yet."""
     _finishing: deque[_Finishing] = field(default_factory=deque)
@@ -74,26 +79,37 @@ class WalArchive:
         self.close()
         self.timeline, self.written, self.flushed = timeline, at, at
 
-    def write(self, at: Lsn, data: memoryview) -> None:
+    def write(self, at: int, data: memoryview) -> None:
         """Raises PeerError where it does not follow what is there, CorruptWal where the directory has other bytes in its place, FailedWrite for what
         the file system refuses; nothing is damaged by any of them."""
         if at != self.written:
-            raise PeerError(f"got WAL from {at}, but {self.written} was expected", sqlstate="08P01", lsn=at)
+            raise PeerError(f"got WAL from {Lsn(at)}, but {self.written} was expected", sqlstate="08P01", lsn=Lsn(at))
+        try:
+            if at + len(data) < self._appended_below:
+                _write_all(self._file, data, at % self.segment_size)
+                self.written = Lsn(at + len(data))
+            else:
+                self._write_parts(data)
+        except OSError as error:
+            raise FailedWrite(f'could not write to file "{self._path}": {error.strerror}', file=str(self._path)) from error
+        if self._finishing:
+            self._take_finished(_MOST_FINISHING)
+
+    def _write_parts(self, data: memoryview) -> None:
+        """A part for each segment, which is opened and completed, and compared where there was something."""
         while len(data):
             number, offset = divmod(self.written, self.segment_size)
             part = data[: self.segment_size - offset]
-            try:
-                if self._file < 0:
-                    self._open(number)
-                if not self._is_compared or not self._is_there(offset, part):
-                    _write_all(self._file, part, offset)
-                self.written = Lsn(self.written + len(part))
-                if self.written % self.segment_size == 0:
-                    self._complete()
-            except OSError as error:
-                raise FailedWrite(f'could not write to file "{self._path}": {error.strerror}', file=str(self._path)) from error
+            if self._file < 0:
+                self._open(number)
+            self._is_compared = self._is_compared and self._may_have_more(offset)
+            if not self._is_compared or not self._is_there(offset, part):
+                _write_all(self._file, part, offset)
+            self._appended_below = 0 if self._is_compared else (number + 1) * self.segment_size
+            self.written = Lsn(self.written + len(part))
+            if self.written % self.segment_size == 0:
+                self._complete()
             data = data[len(part) :]
-        self._take_finished(_MOST_FINISHING)
 
     def sync(self) -> None:
         """What was written survives a crash when this returns."""
@@ -127,7 +143,7 @@ class WalArchive:
     def close(self) -> None:
         """Of the open segment what was written stays, as a partial one."""
         if self._file >= 0:
-            file, self._file = self._file, -1
+            file, self._file, self._appended_below = self._file, -1, 0
             os.close(file)
         for each in self._finishing:
             each.join()
@@ -144,7 +160,18 @@ class WalArchive:
         self._is_compared, self._path = partial.exists(), partial
         self._file = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         os.ftruncate(self._file, self.segment_size)
+        _allocate(self._file, self.segment_size)
         self._is_new = True
+
+    def _may_have_more(self, offset: int) -> bool:
+        """Whether the file may have bytes from there on that came before: behind what was received a partial one is a hole, as `_open` left it."""
+        if not self._path.name.endswith(PARTIAL):
+            return True
+        try:
+            os.lseek(self._file, offset, os.SEEK_DATA)
+        except OSError as error:
+            return error.errno != errno.ENXIO  # others say that this file system does not know
+        return True
 
     def _is_there(self, offset: int, data: memoryview) -> bool:
         """Whether the file has these bytes. Raises CorruptWal where it has others: zeros of a partial segment are what was not received yet."""
@@ -167,7 +194,7 @@ class WalArchive:
 
     def _complete(self) -> None:
         """The segment is full: it will have its own name."""
-        file, self._file = self._file, -1
+        file, self._file, self._appended_below = self._file, -1, 0
         if not self._path.name.endswith(PARTIAL):
             os.close(file)
             self._take_finished(0)
@@ -256,7 +283,18 @@ def written_upto(directory: Path) -> Lsn | None:
     return Lsn(last.number * segments.segment_size + -(-within // _ALIGNED) * _ALIGNED)
 
 
+def _allocate(file: int, size: int) -> None:
+    """Have the blocks of a file at once: that costs less than to find each when it is written, and a full disk is met before the segment is begun.
+    They read as zeros, and are a hole still for who looks for data."""
+    if not hasattr(os, "posix_fallocate"):
+        return
+    try:
+        os.posix_fallocate(file, 0, size)
+    except OSError as error:
+        if error.errno not in _CANNOT_ALLOCATE:
+            raise
+
+
 def _write_all(file: int, data: memoryview, offset: int) -> None:
-    while len(data):
-        done = os.pwrite(file, data, offset)
+    while (done := os.pwrite(file, data, offset)) < len(data):
         data, offset = data[done:], offset + done

@@ -7,11 +7,13 @@ In: a `Body`, which is a message's bytes and how far they are read. Out: a value
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tailrace.errors import PeerError
 from tailrace.logicalproto.numbers import read_number, write_number
-from tailrace.wire.messages import FieldDescription
+
+if TYPE_CHECKING:
+    from tailrace.wire.messages import FieldDescription
 
 VIOLATION = "08P01"
 """ERRCODE_PROTOCOL_VIOLATION."""
@@ -89,6 +91,8 @@ def write_value(out: bytearray, value: bytes | None) -> None:
 
 
 def read_field(body: Body) -> FieldDescription:
+    from tailrace.wire.messages import FieldDescription  # noqa: PLC0415 - who receives a log has no other use for messages
+
     name, table, attnum, kind = read_string(body), read_u32(body), read_i16(body), read_u32(body)
     typlen, typmod, layout = read_i16(body), read_i32(body), read_u16(body)
     return FieldDescription(name, kind, typlen, typmod, layout, table, attnum)

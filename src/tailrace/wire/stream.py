@@ -4,6 +4,8 @@ a receiver's status. `read_x` beside `write_x`; how a batch of data is framed is
 
 from __future__ import annotations
 
+from struct import Struct
+
 from tailrace.dataclass import dataclass
 from tailrace.errors import PeerError
 from tailrace.model import Lsn
@@ -24,6 +26,7 @@ from tailrace.wire.fields import (
 XLOG_DATA, KEEPALIVE = ord("w"), ord("k")
 STATUS_UPDATE, FEEDBACK = ord("r"), ord("h")
 _DATA_HEADER = 1 + 8 + 8 + 8
+_STARTS_AND_ENDS = Struct(">QQ").unpack_from
 HEADER = 5 + _DATA_HEADER
 """Bytes before the payload: CopyData's type and length, then `w`, two LSNs and a time."""
 
@@ -84,11 +87,12 @@ def read_from_walsender(data: bytes) -> FromWalSender:
     raise PeerError(f'unexpected message type "{chr(kind)}"', sqlstate=VIOLATION)
 
 
-def wal_in(data: memoryview) -> tuple[Lsn, Lsn, memoryview] | None:
+def wal_in(data: memoryview) -> tuple[int, int, memoryview] | None:
     """Of an XLogData, where its bytes begin, where the walsender's log ends, and the bytes, which are not copied; None for another message."""
-    if data[0] != XLOG_DATA:
+    if data[0] != XLOG_DATA or len(data) < _DATA_HEADER:
         return None
-    return Lsn(int.from_bytes(data[1:9], "big")), Lsn(int.from_bytes(data[9:17], "big")), data[_DATA_HEADER:]
+    start, end = _STARTS_AND_ENDS(data, 1)
+    return start, end, data[_DATA_HEADER:]
 
 
 def read_from_receiver(data: bytes) -> FromReceiver:

@@ -16,6 +16,7 @@ from typer.core import TyperGroup
 from typer.main import get_group
 
 from tailrace.cli.ending import WriteFailed
+from tailrace.cli.loading import without_collector
 from tailrace.cli.plain_values import let_plain_values_pass
 from tailrace.version import __version__
 
@@ -33,13 +34,14 @@ class _VerbsOnDemand(Mapping[str, Any]):
         if name not in COMMANDS and name not in GROUPS:
             raise KeyError(name)
         if name not in self._made:
-            module = import_module(f"{__name__}.{name}")
-            alone = typer.Typer()
-            if name in GROUPS:
-                alone.add_typer(module.app, name=name)
-            else:
-                alone.command()(getattr(module, name))
-            self._made[name] = let_plain_values_pass(get_group(alone).commands[name])
+            with without_collector():
+                module = import_module(f"{__name__}.{name}")
+                alone = typer.Typer()
+                if name in GROUPS:
+                    alone.add_typer(module.app, name=name)
+                else:
+                    alone.command()(getattr(module, name))
+                self._made[name] = let_plain_values_pass(get_group(alone).commands[name])
         return self._made[name]
 
     def __iter__(self) -> Iterator[str]:

@@ -25,7 +25,6 @@ from tailrace.errors import UsageError
 from tailrace.slots.wal_keep import parse_wal_keep
 from tailrace.sources.named import restore_with
 from tailrace.storage.location_folder import check_is_location
-from tailrace.wal.resource_managers import manager_named
 
 app = typer.Typer(help="Look at write-ahead log, and receive it.", no_args_is_help=True)
 
@@ -69,6 +68,8 @@ def dump(
     restore_command: LogRestoreOption = "",
 ) -> None:
     """Records with their fields and block references, as pg_waldump prints them."""
+    from tailrace.wal.resource_managers import manager_named
+
     managers = frozenset(manager_named(name) for name in rmgr or ())
     if relation and not re.fullmatch(r"\d+/\d+/\d+", relation):
         raise UsageError(
