@@ -63,7 +63,7 @@ def test_others_in_between_are_borne_for_a_while(tmp_path: Path, monkeypatch: py
 
 def test_old_versions_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where they are kept for no time at all, few are left."""
-    monkeypatch.setattr(complete_table, "_KEPT", dict.fromkeys(complete_table._KEPT, "interval 0 seconds"))
+    monkeypatch.setattr(complete_table, "_KEPT_FOR", 0.0)
     table, folder = CompleteTable.of(LocalStore(tmp_path)), tmp_path / "_tailrace/complete"
     for number in range(60):
         table.advance(replace(CATALOG, complete=Lsn(200 + number)))

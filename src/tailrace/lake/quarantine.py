@@ -43,7 +43,8 @@ logger = logging.getLogger(__name__)
 
 FOLDER = "_tailrace/quarantine"
 _WITHOUT_STATISTICS = ("new", "old", "reason", "stored", "shape")
-_RETENTION = {"delta.deletedFileRetentionDuration": "interval 1 days", "delta.logRetentionDuration": "interval 1 days"}
+_KEPT_FOR = 86_400.0
+"""Seconds: what was removed can be read in older versions for so long."""
 _TRIES = 20
 _MANY_FILES = 64
 """More than that become one when rows are removed."""
@@ -233,7 +234,7 @@ class Quarantine:
             found = changes()
             if found is None or found == NO_CHANGES:
                 return
-            note = CommitNote(settings=_RETENTION)
+            note = CommitNote(kept_for=_KEPT_FOR)
             try:
                 if self.found.is_there:
                     self.found = self.found.commit("quarantine", found, note)
