@@ -11,9 +11,10 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from tailrace.decode import Batch, Reader, decode
-from tailrace.errors import TailraceError
+from tailrace.decode import DELETE, INSERT, Batch, Reader, decode
+from tailrace.errors import InsufficientLogging, TailraceError
 from tailrace.feed import KeptChanges, PassedOver, RefusedChanges, TableChanges, WantedTable
+from tailrace.model import Relation
 from tailrace.plan.pieces import Piece
 from tailrace.publications.publishing.published_pieces import PublishedPiece, published_batches
 
@@ -94,7 +95,30 @@ def _with_some_aside(
 def _changes_of(batch: Batch, piece: Piece, table: WantedTable) -> pa.RecordBatch:
     from tailrace.changes import change_batch  # noqa: PLC0415 - who prints text does not load Arrow's functions
 
+    if table.fill_missing:  # the table is to have rows, and not their changes
+        _check_identity_then(batch, table.relation)
     style = table.style
     if batch.names is not None:
         style = replace(style, text=replace(style.text, names=batch.names))
     return change_batch(batch, piece.facts, table.relation, style=style, codec=piece.plan.codec, fill_missing=table.fill_missing)
+
+
+def _check_identity_then(batch: Batch, relation: Relation) -> None:
+    """Raise PostgreSQL's refusal for rows that went while the table had no replica identity, though it has one by now: which they were nobody
+    says."""
+    then = batch.relation
+    if _has_identity(then) or not _has_identity(relation):  # of one that has none at the end, that is said there
+        return
+    without = np.flatnonzero((batch.kind != INSERT) & ~batch.has_old)
+    if len(without):
+        deletes = batch.kind[without[0]] == DELETE
+        what, verb, noun = ("delete from", "deleting from", "deletes") if deletes else ("update", "updating", "updates")
+        raise InsufficientLogging(
+            f'cannot {what} table "{then.name}" because it does not have a replica identity and publishes {noun}',
+            hint=f"To enable {verb} the table, set REPLICA IDENTITY using ALTER TABLE.", context=f"table {then}",
+            lsn=int(batch.lsn[without[0]]),
+        )  # fmt: skip
+
+
+def _has_identity(relation: Relation) -> bool:
+    return bool(relation.identity) or relation.replica_identity == "f"

@@ -15,7 +15,7 @@ from support.s3_servers import SeaweedFS
 from support.servers import Server
 from support.stopped_runs import interrupt_after
 from tailrace.demo.compare import compare_rows
-from tailrace.errors import MissingHistory, Overtaken, UsageError
+from tailrace.errors import InsufficientLogging, MissingHistory, Overtaken, UsageError
 from tailrace.lake.delta.rows import read_rows
 from tailrace.lake.delta.snapshot import DeltaSnapshot
 from tailrace.lake.delta.table import DeltaVersion
@@ -203,3 +203,27 @@ def test_what_is_refused(server: Server, tmp_path: Path) -> None:
     server.say("INSERT INTO t VALUES (4)")
     with pytest.raises(MissingHistory, match="has no table any more"):
         _apply(server, Lake.open(store))
+
+
+def test_an_identity_that_came_too_late(server: Server, tmp_path: Path) -> None:
+    """Which row an UPDATE was of that came before it, nobody knows; rows that were only inserted before it are no matter."""
+    server.say(
+        "CREATE TABLE fine (a int NOT NULL)", "INSERT INTO fine VALUES (1)", "ALTER TABLE fine ADD PRIMARY KEY (a)",
+        "UPDATE fine SET a = 3",
+    )  # fmt: skip
+    lake = Lake.open(LocalStore(tmp_path))
+    assert _apply(server, lake) == {"public.fine": (2, 1, 1)}
+    server.say(
+        "CREATE TABLE late (a int NOT NULL)",
+        "INSERT INTO late VALUES (1)",
+        "UPDATE late SET a = 3",
+        "ALTER TABLE late ADD PRIMARY KEY (a)",
+    )
+    with pytest.raises(InsufficientLogging, match='cannot update table "late" because it does not have a replica identity'):
+        _apply(server, lake)
+    server.say("TRUNCATE late", "INSERT INTO late VALUES (5)")
+    lake.reread()
+    _apply(server, lake)
+    assert lake.catalog is not None
+    (oid,) = (oid for oid, each in lake.catalog.tables.items() if each.name == "late")
+    assert _rows(lake, oid)["a"].to_pylist() == [5]
