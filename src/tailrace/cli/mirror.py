@@ -109,7 +109,7 @@ def mirror(asked: AskedSlot, to: AskedLake, pace: Pace, until: Until, *, as_json
             with _acquired(asked, pace, runner, is_new=is_new) as slot, _receiving(slot, asked, pace) as reception:
                 worker = ApplyWorker(
                     slot, lake, pace, until, publications, asked.captured, shown.tell, reception.raise_failure,
-                    copies=asked.copies and is_dsn(asked.source),
+                    copies=asked.copies and is_dsn(asked.source), copy_progress=shown.copied,
                 )  # fmt: skip
                 reception.on_failure = worker.waiter.wake
                 with _ended_by(worker.stop):
@@ -130,6 +130,9 @@ class _Shown:
 
     progress: Progress
     as_json: bool
+
+    def copied(self, done: int, of: int) -> None:
+        self.progress.show(f"first copy of the tables, {done} of {of} parts")
 
     def tell(self, done: WindowApplied) -> None:
         changes = sum(each.changes for each in done.tables)

@@ -138,9 +138,9 @@ class Lake:
         self._open.clear()
         self._stored = self._stored.replaced(self.store, catalog)
 
-    def copy(self, feed: Feed, copied: SeenTransactions) -> list[TableApplied]:
+    def copy(self, feed: Feed, copied: SeenTransactions, progress: Progress | None = None) -> list[TableApplied]:
         """Take in the rows of a lake that awaits them, copied by a snapshot that has seen these transactions."""
-        applied = self.apply(feed)
+        applied = self.apply(feed, progress=progress)
         catalog = self._stored.catalog
         assert catalog is not None, "the copy was applied"
         self._stored = self._stored.replaced(self.store, replace(catalog, awaits_copy=False, copied=copied))

@@ -31,6 +31,7 @@ from tailrace.feed import FeedSpan
 from tailrace.lake.catalog import LakeCatalog
 from tailrace.lake.complete_table import CompleteTable
 from tailrace.lake.lake import Lake, TableApplied
+from tailrace.lake.staging import Progress
 from tailrace.lake.trouble import PutAside
 from tailrace.model import Lsn
 from tailrace.past.tables_at_end import tables_there
@@ -106,6 +107,7 @@ class ApplyWorker:
     check: Callable[[], None] = _nothing
     copies: bool = False
     """Whether a lake that begins with a live server's log gets a copy of its tables first."""
+    copy_progress: Progress | None = None
     waiter: Waiter = field(default_factory=Waiter)
     is_stopping: bool = False
     _readers: CompleteTable = field(init=False)
@@ -195,7 +197,9 @@ class ApplyWorker:
             with ServerSnapshot.taken(log.dsn, database, THREADS, warn, lambda: self.is_stopping) as snapshot:
                 if snapshot is None or (window := self._window_to(snapshot.seen.end, log)) is None:
                     continue
-                applied = FirstCopy(database, self.lake, self.publications, acquired.location.path).take(snapshot, window)
+                applied = FirstCopy(database, self.lake, self.publications, acquired.location.path, self.copy_progress).take(
+                    snapshot, window
+                )
             acquired.go_to(acquired.read_upto)  # the window comes again, for what the copy has not seen
             self._is_new = False
             assert self.lake.catalog is not None, "it was copied"

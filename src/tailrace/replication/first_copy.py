@@ -17,6 +17,7 @@ from tailrace.copy_feed import CopiedTable, CopyFeed
 from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.lake.lake import Lake, TableApplied
+from tailrace.lake.staging import Progress
 from tailrace.model import Lsn, Relation
 from tailrace.past.tables_at_end import tables_there
 from tailrace.pipeline.pipeline import Pipeline
@@ -36,12 +37,13 @@ THREADS = min(4, os.cpu_count() or 1)
 @dataclass(frozen=True, slots=True)
 class FirstCopy:
     """Of the tables that is copied what `publications` publish, those that are defined in the state location `state` among them; all if there are
-    none."""
+    none. `progress(done, of)` counts parts that are copied, and tables written."""
 
     database: str
     lake: Lake
     publications: Sequence[str]
     state: Path
+    progress: Progress | None = None
 
     def take(self, snapshot: ServerSnapshot, window: Pipeline) -> list[TableApplied]:
         """Copy the tables. Raises UsageError for one that cannot be copied, PeerError as the server does, and Overtaken where somebody else has
@@ -55,7 +57,7 @@ class FirstCopy:
         tables = [
             CopiedTable(relation, snapshot.parts(CopiedRows(relation, self.lake.style), where)) for relation, where in wanted
         ]
-        return self.lake.copy(CopyFeed(span, tables, snapshot.time, THREADS), snapshot.seen)
+        return self.lake.copy(CopyFeed(span, tables, snapshot.time, THREADS), snapshot.seen, self.progress)
 
     def _wanted(self, window: Pipeline, relations: Sequence[Relation], at: Lsn) -> Iterator[tuple[Relation, str | None]]:
         """The relations with the columns that are wanted, each with the condition that its rows meet."""
