@@ -48,7 +48,7 @@ def _tables(here: CatalogTables, major: int) -> dict[str, pa.Table]:
 def _check(followed: FollowedSnapshot, major: int) -> None:
     followed.look(_runner)
     ours = CatalogTables(followed.snapshot(STYLE.schemas), STYLE)
-    fresh = CatalogTables(open_snapshot(followed.path, followed.database, LocalRunner()), STYLE)
+    fresh = CatalogTables(open_snapshot(followed.source, followed.database, LocalRunner()), STYLE)
     for name, table in _tables(fresh, major).items():
         assert ours.table(name).equals(table), name
 
