@@ -11,6 +11,7 @@ import random
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
@@ -104,8 +105,7 @@ def rush(connect: Callable[[], psycopg.Connection[Any]], transactions: int, prog
     barrier = threading.Barrier(CLIENTS)
 
     def work(client: int) -> None:
-        with connect() as connection:
-            barrier.wait()
+        with _begun(connect, barrier) as connection:
             for number, deed in enumerate(_day(client, transactions)):
                 try:
                     with connection.transaction():
@@ -117,8 +117,22 @@ def rush(connect: Callable[[], psycopg.Connection[Any]], transactions: int, prog
                 progress()
 
     with ThreadPoolExecutor(CLIENTS) as pool:
-        for done in [pool.submit(work, client) for client in range(CLIENTS)]:
-            done.result()
+        failures = [done.exception() for done in [pool.submit(work, client) for client in range(CLIENTS)]]
+    for failure in sorted(filter(None, failures), key=lambda each: isinstance(each, threading.BrokenBarrierError)):
+        raise failure
+
+
+@contextmanager
+def _begun(connect: Callable[[], psycopg.Connection[Any]], barrier: threading.Barrier) -> Iterator[psycopg.Connection[Any]]:
+    """Connected, once all are; where one does not get in, the others do not wait for it."""
+    try:
+        connection = connect()
+    except BaseException:
+        barrier.abort()
+        raise
+    with connection:
+        barrier.wait()
+        yield connection
 
 
 class _ChangedItsMind(Exception):
