@@ -214,6 +214,37 @@ def test_its_slot(server: Server, tmp_path: Path, tailrace: Run) -> None:
         assert different(server, LocalStore(tmp_path / lake)) == []
 
 
+def test_a_slot_keeps_one_lake(server: Server, tmp_path: Path, tailrace: Run) -> None:
+    base = ("mirror", server.data_dir, "--database", server.dbname, "--state", tmp_path / "state")
+    assert tailrace(*base, "--to", tmp_path / "lake")[0] == 0
+    code, _, err = tailrace(*base, "--to", tmp_path / "other")
+    assert (code, f'keeps lake "{tmp_path}/lake", not' in err, (tmp_path / "other").exists()) == (1, True, False)
+    assert tailrace(*base, "--to", tmp_path / "lake")[0] == 0
+
+
+def test_an_archive_with_a_state_of_its_first_page(server: Server, tmp_path: Path, tailrace: Run) -> None:
+    """What tables were is known from the middle of a page on, and the log is read from its beginning."""
+    server.say("SELECT pg_switch_wal()", "INSERT INTO bag VALUES (1, 'x')")
+    receive = ("wal", "receive", server.dsn(), "--to", tmp_path / "wal", "--no-loop", "--endpos")
+    assert tailrace(*receive, server.flush_lsn())[0] == 0
+    assert tailrace("catalog", "capture", server.dsn(), "--database", server.dbname, "-o", tmp_path / "state")[0] == 0
+    server.say("CREATE TABLE later (id int PRIMARY KEY)", "INSERT INTO later VALUES (1)", "CHECKPOINT")
+    assert tailrace(*receive, server.flush_lsn())[0] == 0
+    where = (
+        "--database",
+        server.dbname,
+        "--to",
+        tmp_path / "lake",
+        "--state",
+        tmp_path / "slots",
+        "--catalog",
+        tmp_path / "state",
+    )
+    code, _, err = tailrace("mirror", tmp_path / "wal", *where)
+    assert (code, "rows that were written before" in err) == (0, True), err
+    assert read_table(tmp_path / "lake/public.later").to_pylist() == [{"id": 1}]
+
+
 def test_what_is_published(server: Server, tmp_path: Path, tailrace: Run) -> None:
     """The lake has that, and no more; names of none are told, and so is that another choice is another lake's."""
     server.say("CREATE PUBLICATION p FOR TABLE plain (id, v) WHERE (id > 100)")

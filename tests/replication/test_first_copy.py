@@ -187,6 +187,22 @@ def test_who_is_waited_for(server: Server, tmp_path: Path) -> None:
     assert _rows(tmp_path, "t") == [{"id": 1, "v": 7}, {"id": 2, "v": 7}, {"id": 3, "v": 7}]
 
 
+@pytest.mark.soak
+def test_a_transaction_that_is_open_since_before_the_checkpoint(server: Server, tmp_path: Path) -> None:
+    """The log that is received does not have its beginning: the slot begins behind its end."""
+    server.say("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+    with server.connect() as other:
+        other.execute("BEGIN; INSERT INTO t VALUES (2)")
+        server.say("INSERT INTO t VALUES (3)", "CHECKPOINT")
+        with subprocess.Popen(_words(server, tmp_path), stderr=subprocess.PIPE, text=True) as process:
+            time.sleep(4)
+            other.execute("COMMIT")
+            assert process.stderr is not None
+            said = process.stderr.read()
+    assert (process.returncode, "waiting for transactions to end whose beginning is not in the log" in said) == (0, True), said
+    assert _rows(tmp_path, "t") == [{"id": 1}, {"id": 2}, {"id": 3}]
+
+
 def _awaits(home: Path) -> bool:
     catalog = StoredCatalog.read(LocalStore(home / "lake")).catalog
     return catalog is None or catalog.awaits_copy

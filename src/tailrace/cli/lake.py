@@ -14,7 +14,7 @@ from tailrace.cli.tables import Listing, write_json, write_listing
 from tailrace.client.wal_archive import written_upto
 from tailrace.delta_log.file_bounds import row_count
 from tailrace.errors import PeerError, UsageError
-from tailrace.lake.catalog import LakeCatalog, LakeTable, StoredCatalog
+from tailrace.lake.catalog import LakeCatalog, LakeTable, StoredCatalog, no_table_any_more
 from tailrace.lake.formats import format_named
 from tailrace.lake.lake import Lake
 from tailrace.lake.quarantine import Quarantine
@@ -120,7 +120,10 @@ def _facts(catalog: LakeCatalog, state: Path | None, slot: str) -> dict[str, Any
 
 
 def _table(store: Store, format: str, table: LakeTable) -> dict[str, Any]:
-    files = format_named(format).none(store.below(table.folder)).refreshed().open().files if table.version >= 0 else []
+    found = format_named(format).none(store.below(table.folder)).refreshed() if table.version >= 0 else None
+    if found is not None and not found.is_there:
+        raise no_table_any_more(table)
+    files = found.open().files if found is not None else []
     counts = [row_count(file) for file in files]
     deleted = sum(file.deletion_vector.cardinality for file in files if file.deletion_vector is not None)
     rows = None if None in counts else sum(count for count in counts if count is not None) - deleted

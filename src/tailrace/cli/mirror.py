@@ -26,6 +26,7 @@ from tailrace.pipeline.runner import LocalRunner, Runner
 from tailrace.publications.subscription import publication_names
 from tailrace.replication.acquired import Acquired
 from tailrace.replication.apply_worker import ApplyWorker, Pace, Until, WindowApplied
+from tailrace.replication.lake_of_slot import check_lake, forget_lake
 from tailrace.replication.retention import leave, receiving_log, retention_of
 from tailrace.replication.server_location import log_of_server
 from tailrace.replication.service import acquire, drop
@@ -107,6 +108,9 @@ def mirror(asked: AskedSlot, to: AskedLake, pace: Pace, until: Until, *, as_json
         shown = _Shown(progress, as_json)
         try:
             with _acquired(asked, pace, runner, is_new=is_new) as slot, _receiving(slot, asked, pace) as reception:
+                if is_new:
+                    forget_lake(asked.state, asked.name)
+                check_lake(asked.state, asked.name, lake.store.url)
                 worker = ApplyWorker(
                     slot, lake, pace, until, publications, asked.captured, shown.tell, reception.raise_failure,
                     copies=asked.copies and is_dsn(asked.source), copy_progress=shown.copied,
@@ -231,6 +235,7 @@ def _forget(asked: AskedSlot) -> None:
         return
     location = SlotLocation.open(asked.state, warn=warn)
     drop(location, asked.name)
+    forget_lake(asked.state, asked.name)
     if (log := ReceivedLog.in_location(asked.state)) is not None:
         leave(log, location, warn)
 

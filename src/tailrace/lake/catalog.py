@@ -17,7 +17,7 @@ from typing import Any
 from tailrace.apply.seen_transactions import SeenTransactions
 from tailrace.checksummed_file import FileKind, fact
 from tailrace.dataclass import dataclass
-from tailrace.errors import Overtaken, UsageError
+from tailrace.errors import MissingHistory, Overtaken, UsageError
 from tailrace.feed import FeedSpan
 from tailrace.lake.folders import folder_name
 from tailrace.model import Lsn, Relation
@@ -71,6 +71,13 @@ class LakeTable:
     def named_as(self, relation: Relation) -> LakeTable:
         """The same where the source has given it another name."""
         return replace(self, schema=relation.schema, name=relation.name)
+
+
+def no_table_any_more(table: LakeTable) -> MissingHistory:
+    """The error where the table was made, and is not there."""
+    return MissingHistory(
+        f'folder "{table.folder}" of the lake has no table any more', hint="Put back what was there.", sqlstate="55000"
+    )
 
 
 @dataclass(frozen=True, slots=True)

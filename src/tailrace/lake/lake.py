@@ -22,7 +22,7 @@ from tailrace.changes import change_schema
 from tailrace.dataclass import dataclass
 from tailrace.errors import MissingHistory, UsageError
 from tailrace.feed import Feed, FeedSpan, FeedTable, WantedTable
-from tailrace.lake.catalog import LakeCatalog, LakeTable, StoredCatalog
+from tailrace.lake.catalog import LakeCatalog, LakeTable, StoredCatalog, no_table_any_more
 from tailrace.lake.files.data_files import data_file_name
 from tailrace.lake.files.file_changes import EditedFiles
 from tailrace.lake.formats import DELTA, TableFormat, format_named
@@ -167,6 +167,9 @@ class Lake:
         errors, copied = TableErrors(feed), catalog.copied
         tables = self._changed(feed, catalog)
         catalog = self._with_new(feed, catalog, tables)
+        for table in catalog.tables.values():
+            if table.held is not None and table.version >= 0 and not self.opened(table).is_there:
+                raise no_table_any_more(table)
         trouble = self._trouble(feed, catalog, tables)
         self.put_aside = trouble.news
         targets = self._targets(feed, catalog, trouble.that_go_on(tables, catalog.complete), errors)
@@ -287,9 +290,7 @@ class Lake:
                 )  # fmt: skip
             start, style = Lsn(max(position.lsn, start)), kept_style(style, position)
         elif table.version >= 0:
-            raise MissingHistory(
-                f'folder "{table.folder}" of the lake has no table any more', hint="Put back what was there.", sqlstate="55000"
-            )
+            raise no_table_any_more(table)
         if start >= feed.span.stop:
             return None
         span: FeedSpan = replace(feed.span, start=start)

@@ -27,7 +27,7 @@ from tailrace.dataclass import dataclass
 from tailrace.decode import INSERT, OLD_KEY, OLD_ROW, Batch
 from tailrace.errors import InsufficientLogging, Overtaken, UsageError
 from tailrace.feed import FeedSpan, OrderKey, TableTruncation
-from tailrace.lake.catalog import LakeCatalog, LakeTable
+from tailrace.lake.catalog import LakeCatalog, LakeTable, no_table_any_more
 from tailrace.lake.lake import Lake
 from tailrace.lake.position import TablePosition, position_of
 from tailrace.lake.quarantine import NamedBatches, held_batch
@@ -114,6 +114,8 @@ class _TableReplay:
         assert catalog is not None
         table = catalog.tables[oid]
         found = lake.opened(table).refreshed()
+        if table.version >= 0 and not found.is_there:
+            raise no_table_any_more(table)
         named = NamedBatches.of(found.open()) if found.is_there else NamedBatches()
         if not named.names and table.held is None:
             return None

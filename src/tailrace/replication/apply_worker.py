@@ -321,7 +321,7 @@ class ApplyWorker:
     def _warn_of_earlier_rows(self, feed: Pipeline) -> None:
         """Of a lake that begins with this window."""
         self._is_new = False
-        start = feed.span.start
+        start = Lsn(max(feed.span.start, feed.history.known_from))
         there = [each for each in tables_there(feed.history, start) if feed.shown(each) is not None]
         if there:
             names = [write_table_name(each.schema, each.name) for each in there]

@@ -32,6 +32,7 @@ from tailrace.slots.create_command import CreateReplicationSlot, PastMoment
 from tailrace.sources.named import SourceName, files_of
 from tailrace.sources.source import Source
 from tailrace.storage.index_pile import IndexPile
+from tailrace.storage.location_folder import is_received
 from tailrace.storage.segment_files import open_segments
 from tailrace.storage.segments import Segments
 from tailrace.transactions.epochs import LOW_WORD
@@ -182,7 +183,8 @@ def _await_ends(
     log = FollowedLog.behind(carried, name, source)
     named: list[int] = []
     while carried.waits_for:
-        if source.directory is None or source.directory.is_abandoned:
+        is_over = source.directory is None or source.directory.is_abandoned
+        if is_over and not is_received(name):
             raise MissingHistory(
                 f"no consistent point: {count_of(len(carried.waits_for), 'transaction', 'are')} open whose beginning this log does not hold",
                 hint="Create the slot with a catalog state that was captured earlier (--catalog), or give older WAL.",
