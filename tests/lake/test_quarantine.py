@@ -55,7 +55,7 @@ def server(running: Server, request: pytest.FixtureRequest) -> Iterator[Server]:
     running.dbname = before
 
 
-@pytest.fixture(params=["directory", "s3"])
+@pytest.fixture(params=["directory", pytest.param("s3", marks=pytest.mark.soak)])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
     if request.param == "directory":
         return LocalStore(tmp_path / "lake")

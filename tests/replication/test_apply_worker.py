@@ -164,7 +164,7 @@ PLACES: dict[str, tuple[object, str, Callable[[], Callable[..., object]]]] = {
 }
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", ["delta", pytest.param("iceberg", marks=pytest.mark.soak)])
 @pytest.mark.parametrize("place", PLACES)
 def test_killed_anywhere(mirror: Mirror, place: str, format: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the first run, which takes in what was before the slot, and in one that follows; the readers' table never leads the catalog."""
@@ -189,7 +189,7 @@ def _readers(mirror: Mirror) -> int:
     return (found.open().number("tailrace/complete") or 0) if found.is_there else 0
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", ["delta", pytest.param("iceberg", marks=pytest.mark.soak)])
 def test_two_with_slots_of_their_own(mirror: Mirror, format: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """They write to one lake at once, are overtaken, and both come to its end."""
     mirror.format = format

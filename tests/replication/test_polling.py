@@ -37,6 +37,7 @@ def road(tmp_path: Path) -> Road:
     return Road(open_case("xact", 16, "with_slot", tmp_path / "case"))
 
 
+@pytest.mark.soak
 def test_one_event_loop_serves_many_slots(road: Road, tmp_path: Path) -> None:
     """As a server would: steps, polls and decoding in threads, and a task a connection, which awaits its waiter. One takes a window an hour."""
     dice = random.Random(road.case.story)

@@ -59,7 +59,7 @@ class Tracking:
 
 
 @pytest.mark.parametrize(
-    "kills", [pytest.param(12, id="a-few"), pytest.param(100, id="many", marks=pytest.mark.marathon)]
+    "kills", [pytest.param(12, id="a-few", marks=pytest.mark.soak), pytest.param(100, id="many", marks=pytest.mark.marathon)]
 )  # fmt: skip
 def test_every_transaction_once(kills: int, tmp_path: Path) -> None:
     dice, client = random.Random(kills), Tracking()

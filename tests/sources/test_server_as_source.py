@@ -202,6 +202,7 @@ def test_dataframe(server: Server, spark: SparkSession) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.soak
 def test_stream(server: Server, spark: SparkSession, tailrace: Run, tmp_path: Path) -> None:
     """The log comes in while the query runs."""
     state = tmp_path / "state"

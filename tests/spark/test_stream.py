@@ -21,6 +21,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.postgres]
 _APP = "stream"
 
 
+@pytest.mark.soak
 def test_every_change_once(spark: SparkSession, tmp_path: Path) -> None:
     """All tables as maps of text, into Delta, in batches of any size; each third batch fails once it is written."""
     dice = random.Random(7)
