@@ -12,11 +12,13 @@ import numpy as np
 import pyarrow as pa
 
 from tailrace.decode import DELETE, INSERT, Batch, Reader, decode
-from tailrace.errors import InsufficientLogging, TailraceError
+from tailrace.errors import TailraceError
 from tailrace.feed import KeptChanges, PassedOver, RefusedChanges, TableChanges, WantedTable
 from tailrace.model import Relation
 from tailrace.plan.pieces import Piece
+from tailrace.publications.publishing import replica_identity
 from tailrace.publications.publishing.published_pieces import PublishedPiece, published_batches
+from tailrace.publications.publishing.replica_identity import no_replica_identity
 
 Decoder = Callable[[Piece, Container[int] | None], Iterator[Batch]]
 """Decodes a piece: the changes of these relations (by oid; None: of all). The ordinals of a batch are indexes into the piece's `facts`."""
@@ -111,13 +113,8 @@ def _check_identity_then(batch: Batch, relation: Relation) -> None:
         return
     without = np.flatnonzero((batch.kind != INSERT) & ~batch.has_old)
     if len(without):
-        deletes = batch.kind[without[0]] == DELETE
-        what, verb, noun = ("delete from", "deleting from", "deletes") if deletes else ("update", "updating", "updates")
-        raise InsufficientLogging(
-            f'cannot {what} table "{then.name}" because it does not have a replica identity and publishes {noun}',
-            hint=f"To enable {verb} the table, set REPLICA IDENTITY using ALTER TABLE.", context=f"table {then}",
-            lsn=int(batch.lsn[without[0]]),
-        )  # fmt: skip
+        command = replica_identity.DELETE if batch.kind[without[0]] == DELETE else replica_identity.UPDATE
+        raise no_replica_identity(then, command, f"table {then}", int(batch.lsn[without[0]]))
 
 
 def _has_identity(relation: Relation) -> bool:

@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 from tailrace.apply.keys import joined, key_of, row_codes
 from tailrace.changes import ORDER, rows_by_name
 from tailrace.dataclass import dataclass
-from tailrace.errors import InsufficientLogging
 from tailrace.feed import OrderKey
 from tailrace.model import Relation
+from tailrace.publications.publishing import replica_identity
+from tailrace.publications.publishing.replica_identity import no_replica_identity
 
 NET_COLUMNS = [*ORDER, "kind", "unchanged", "new", "old"]
 """Those columns of changes that say what they come to."""
@@ -192,14 +193,8 @@ def check_identity(parts: OrderedChanges, relation: Relation, key: tuple[str, ..
     if not without.any():
         return
     first = np.flatnonzero(without)[0]
-    deletes = parts.is_delete[first]
-    what, verb, noun = ("delete from", "deleting from", "deletes") if deletes else ("update", "updating", "updates")
-    raise InsufficientLogging(
-        f'cannot {what} table "{relation.name}" because it does not have a replica identity and publishes {noun}',
-        hint=f"To enable {verb} the table, set REPLICA IDENTITY using ALTER TABLE.",
-        context=f"table {relation}",
-        lsn=int(parts.lsn[first]),
-    )
+    command = replica_identity.DELETE if parts.is_delete[first] else replica_identity.UPDATE
+    raise no_replica_identity(relation, command, f"table {relation}", int(parts.lsn[first]))
 
 
 def change_before(

@@ -46,11 +46,16 @@ def replica_identity_error(
         if supports(major, capability) and any(broken(member, entry, relation, columns_of) for member in members):
             return InsufficientLogging(f'cannot {_COMMAND[command]} table "{relation.name}"', detail=detail, sqlstate="42P10")
     if members and not relation.identity and relation.replica_identity != "f":
-        return InsufficientLogging(
-            f'cannot {_COMMAND[command]} table "{relation.name}" because it does not have a replica identity and publishes {command}s',
-            hint=f"To enable {_GERUND[command]} the table, set REPLICA IDENTITY using ALTER TABLE.",
-        )
+        return no_replica_identity(relation, command)
     return None
+
+
+def no_replica_identity(relation: Relation, command: str, context: str = "", lsn: int | None = None) -> InsufficientLogging:
+    """The error for an UPDATE or DELETE of a table whose rows cannot be told apart."""
+    return InsufficientLogging(
+        f'cannot {_COMMAND[command]} table "{relation.name}" because it does not have a replica identity and publishes {command}s',
+        hint=f"To enable {_GERUND[command]} the table, set REPLICA IDENTITY using ALTER TABLE.", context=context, lsn=lsn,
+    )  # fmt: skip
 
 
 def _identity_names(relation: Relation) -> set[str]:
