@@ -64,7 +64,7 @@ class ServerFiles:
                 connection.execute("SET search_path = pg_catalog")
                 yield cls(connection)
         except psycopg.Error as error:
-            raise _as_ours(error, database) from error
+            raise as_ours(error, database) from error
 
     def read(self, path: str) -> bytes | None:
         """All of a file; None where there is none."""
@@ -215,7 +215,8 @@ def _put(path: Path, content: bytes) -> None:
     path.write_bytes(content)
 
 
-def _as_ours(error: Any, database: str) -> TailraceError:
+def as_ours(error: Any, database: str, context: str = "") -> TailraceError:
+    """What psycopg raised for a server's refusal, with the server's words; of who is not let in, with what would help."""
     message = error.diag.message_primary or libpq_words(error)
     if f'database "{database}" does not exist' in message:
         return UsageError(f'database "{database}" does not exist', sqlstate=_NO_DATABASE)
@@ -224,4 +225,4 @@ def _as_ours(error: Any, database: str) -> TailraceError:
         used = used_by(error.pgconn) if error.pgconn else {}
         remedy = remedy_of(message, used.get("user", ""), database, sslmode=used.get("sslmode", ""))
         return NotLetIn(message, detail=detail, hint=hint or remedy, sqlstate="28000")
-    return PeerError(message, detail=detail, hint=hint, sqlstate=error.sqlstate or "08006")
+    return PeerError(message, detail=detail, hint=hint, context=context, sqlstate=error.sqlstate or "08006")

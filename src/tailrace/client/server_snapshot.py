@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from tailrace.apply.seen_transactions import SeenTransactions
+from tailrace.client.catalog_files import as_ours
 from tailrace.client.conninfo import conninfo_of
 from tailrace.dataclass import dataclass
 from tailrace.errors import PeerError, UsageError
@@ -93,7 +94,7 @@ class TablePart:
             with session.cursor().copy(self._command) as copy:
                 yield from self._batches(copy)
         except psycopg.Error as error:
-            raise as_ours(error, f"table {self.rows.relation}") from error
+            raise as_ours(error, "", f"table {self.rows.relation}") from error
         finally:
             self.sessions.put(session)
 
@@ -169,7 +170,7 @@ class ServerSnapshot:
                     free.put(each)
                 yield cls(free, SeenTransactions.parse(text, end), there, int(at))
         except psycopg.Error as error:
-            raise as_ours(error) from error
+            raise as_ours(error, database) from error
 
     def parts(self, rows: CopiedRows, where: str | None, block_size: int = 8192) -> list[TablePart]:
         """A table's rows, in parts that can be copied apart from each other."""
@@ -188,7 +189,7 @@ def write_something(dsn: str, database: str) -> None:
         with _session(dsn, database) as connection:
             connection.execute("SELECT pg_current_xact_id()")
     except psycopg.Error as error:
-        raise as_ours(error) from error
+        raise as_ours(error, database) from error
 
 
 @contextmanager
@@ -239,12 +240,3 @@ def _await_older(connection: Any, tell: Callable[[str], None], is_stopping: Call
 def _value(connection: Any, query: str) -> Any:
     ((value,),) = connection.execute(query).fetchall()
     return value
-
-
-def as_ours(error: Any, what: str = "") -> PeerError:
-    """A server's error, with its words."""
-    diag = error.diag
-    message = diag.message_primary or str(error).strip() or type(error).__name__
-    return PeerError(
-        message, detail=diag.message_detail or "", hint=diag.message_hint or "", context=what, sqlstate=diag.sqlstate or "08006"
-    )
