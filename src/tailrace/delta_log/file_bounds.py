@@ -51,8 +51,13 @@ def row_count(file: DataFile) -> int | None:
 
 def null_count(file: DataFile, column: str) -> int | None:
     """How many rows of the file, deleted ones included, have no value in the column; None if the log does not say."""
-    count = (_statistics(file.statistics).get("nullCount") or _NO_BOUNDS).get(column)
-    return count if type(count) is int and count >= 0 else None
+    return null_counts(file).get(column)
+
+
+def null_counts(file: DataFile) -> dict[str, int]:
+    """The same of all columns of which the log says it."""
+    said = _statistics(file.statistics).get("nullCount") or _NO_BOUNDS
+    return {name: count for name, count in said.items() if type(count) is int and count >= 0}
 
 
 def rows_left(file: DataFile) -> int | None:

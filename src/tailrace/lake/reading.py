@@ -32,9 +32,10 @@ def read_table(folder: str | Path, version: int | None = None, options: Mapping[
 def rows_of(found: TableVersion) -> Iterator[pa.RecordBatch]:
     """The rows of a table at a version, in its types."""
     table = found.open()
-    data = found.data_files(table.schema, "")
+    schema = table.schema
+    data = found.data_files(schema, "")
     for file in table.files:
-        for _, rows in data.rows(file, table.schema.names):
+        for _, rows in data.rows(file, schema.names):
             yield rows
 
 

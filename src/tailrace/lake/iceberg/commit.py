@@ -37,6 +37,7 @@ from tailrace.dataclass import dataclass
 from tailrace.delta_log.actions import DataFile
 from tailrace.errors import Overtaken
 from tailrace.lake.files.file_changes import NO_CHANGES, FileChanges
+from tailrace.lake.iceberg.columns import arrow_schema
 from tailrace.lake.iceberg.data_files import to_manifest
 from tailrace.lake.iceberg.snapshot import (
     FOLDER,
@@ -224,6 +225,7 @@ def _written(
         format_version=2, spec=PartitionSpec(), schema=columns,
         output_file=io.new_output(location_of(io.store, f"{FOLDER}{uuid.uuid4()}-m0.avro")), snapshot_id=number, avro_compression=_CODEC,
     )  # fmt: skip
+    arrow = arrow_schema(columns)
     with writer:
         for manifest in touched:
             for name, (entry, file) in manifest.entries.items():
@@ -233,7 +235,7 @@ def _written(
                     writer.existing(entry)
                     entries[name] = (entry, file)
         for file in files.added:
-            added = to_manifest(file, io.store, columns)
+            added = to_manifest(file, io.store, columns, arrow)
             writer.add_entry(_entry(ManifestEntryStatus.ADDED, number, None, added))
             entries[file.path] = (_entry(ManifestEntryStatus.ADDED, number, sequence, added), file)
     made = writer.to_manifest_file()

@@ -18,11 +18,10 @@ from pyiceberg.typedef import Record
 from pyiceberg.types import PrimitiveType
 
 from tailrace.delta_log.actions import DataFile
-from tailrace.delta_log.file_bounds import file_bounds, null_count, row_count
+from tailrace.delta_log.file_bounds import file_bounds, null_counts, row_count
 from tailrace.delta_log.file_statistics import EXACT, ColumnStatistics, FileStatistics
 from tailrace.errors import UnsupportedFile
 from tailrace.lake.files.data_files import is_ours
-from tailrace.lake.iceberg.columns import arrow_schema
 from tailrace.lake.iceberg.store_io import location_of, name_in
 from tailrace.storage.store import Store
 
@@ -30,13 +29,13 @@ _SPEC = 0
 """Of a table that is not partitioned."""
 
 
-def to_manifest(file: DataFile, store: Store, schema: Schema) -> ManifestedFile:
-    """A file of ours, which says how many rows it has."""
+def to_manifest(file: DataFile, store: Store, schema: Schema, arrow: pa.Schema) -> ManifestedFile:
+    """A file of ours, which says how many rows it has; `arrow` are the columns of `schema`."""
     rows = row_count(file)
     assert rows is not None, "files of ours say how many rows they have"
     columns = {field.name: field for field in schema.fields if isinstance(field.field_type, PrimitiveType)}
-    known = {name: count for name in columns if (count := null_count(file, name)) is not None}
-    lower, upper = _bounds(file, schema, known)
+    known = {name: count for name, count in null_counts(file).items() if name in columns}
+    lower, upper = _bounds(file, schema, arrow, known)
     made = ManifestedFile.from_args(
         content=DataFileContent.DATA, file_path=location_of(store, file.path), file_format=FileFormat.PARQUET, partition=Record(),
         record_count=rows, file_size_in_bytes=file.size, column_sizes={},
@@ -49,9 +48,11 @@ def to_manifest(file: DataFile, store: Store, schema: Schema) -> ManifestedFile:
     return made
 
 
-def _bounds(file: DataFile, schema: Schema, names: Mapping[str, int]) -> tuple[dict[int, bytes], dict[int, bytes]]:
+def _bounds(
+    file: DataFile, schema: Schema, arrow: pa.Schema, names: Mapping[str, int]
+) -> tuple[dict[int, bytes], dict[int, bytes]]:
     sides: tuple[dict[int, bytes], dict[int, bytes]] = ({}, {})
-    bounds = file_bounds([file], arrow_schema(schema), names)
+    bounds = file_bounds([file], arrow, names)
     for name in names:
         field = schema.find_field(name)
         for side, values in zip(sides, (bounds[name].lower, bounds[name].upper), strict=True):
