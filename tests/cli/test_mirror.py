@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from support.command import Run
+from support.own_database import own_database
 from support.s3_servers import SeaweedFS
 from support.servers import Server
 from support.slots import TAILRACE
@@ -45,12 +46,9 @@ def running() -> Iterator[Server]:
 @pytest.fixture
 def server(running: Server) -> Iterator[Server]:
     """In a database of its own."""
-    before, name = running.dbname, f"d{time.monotonic_ns()}"
-    running.sql(f"CREATE DATABASE {name} STRATEGY file_copy")
-    running.dbname = name
-    begin(running)
-    yield running
-    running.dbname = before
+    with own_database(running) as server:
+        begin(server)
+        yield server
 
 
 @dataclass

@@ -7,13 +7,13 @@ import os
 import random
 import signal
 import subprocess
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 from support.command import Run
+from support.own_database import own_database
 from support.s3_servers import SeaweedFS
 from support.servers import Server
 from support.slots import TAILRACE
@@ -34,11 +34,8 @@ def running() -> Iterator[Server]:
 @pytest.fixture
 def server(running: Server) -> Iterator[Server]:
     """In a database of its own."""
-    before, name = running.dbname, f"d{time.monotonic_ns()}"
-    running.sql(f"CREATE DATABASE {name} STRATEGY file_copy")
-    running.dbname = name
-    yield running
-    running.dbname = before
+    with own_database(running) as server:
+        yield server
 
 
 def test_from_trouble_to_replay(server: Server, tmp_path: Path, tailrace: Run) -> None:

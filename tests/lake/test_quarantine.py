@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 from lake.test_lake import _rows
+from support.own_database import own_database
 from support.s3_servers import SeaweedFS
 from support.servers import Server
 from support.stopped_runs import interrupt_after
@@ -45,14 +46,10 @@ def running() -> Iterator[Server]:
 
 
 @pytest.fixture
-def server(running: Server, request: pytest.FixtureRequest) -> Iterator[Server]:
+def server(running: Server) -> Iterator[Server]:
     """In a database of its own."""
-    before, running.dbname = running.dbname, "postgres"
-    name = f"q{abs(hash(request.node.nodeid)) % 10**9}"
-    running.sql(f"CREATE DATABASE {name} STRATEGY file_copy")
-    running.dbname = name
-    yield running
-    running.dbname = before
+    with own_database(running) as server:
+        yield server
 
 
 @pytest.fixture(params=["directory", pytest.param("s3", marks=pytest.mark.soak)])

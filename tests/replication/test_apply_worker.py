@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from support.acquired import acquired
+from support.own_database import own_database
 from support.servers import Server
 from support.storm import begin, different, storm
 from support.waiting import until
@@ -83,12 +84,9 @@ def server() -> Iterator[Server]:
 @pytest.fixture
 def mirror(server: Server, tmp_path: Path) -> Iterator[Mirror]:
     """On a database of its own."""
-    name = f"d{time.monotonic_ns()}"
-    server.sql(f"CREATE DATABASE {name} STRATEGY file_copy")
-    before, server.dbname = server.dbname, name
-    begin(server)
-    yield Mirror(server, tmp_path)
-    server.dbname = before
+    with own_database(server):
+        begin(server)
+        yield Mirror(server, tmp_path)
 
 
 @pytest.mark.parametrize("format", FORMATS)

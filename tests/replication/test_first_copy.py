@@ -17,6 +17,7 @@ import pytest
 
 from lake.test_mirror import TYPES
 from support.builds import find_build
+from support.own_database import own_database
 from support.sampling import some_of
 from support.servers import Server
 from support.storm import begin, different, storm
@@ -39,11 +40,8 @@ def running() -> Iterator[Server]:
 @pytest.fixture
 def server(running: Server) -> Iterator[Server]:
     """In a database of its own."""
-    before, name = running.dbname, f"d{time.monotonic_ns()}"
-    running.sql(f"CREATE DATABASE {name} STRATEGY file_copy")
-    running.dbname = name
-    yield running
-    running.dbname = before
+    with own_database(running) as server:
+        yield server
 
 
 def _words(server: Server, home: Path, *more: str, dsn: str = "") -> list[str]:
