@@ -57,15 +57,21 @@ def _plain_environment() -> dict[str, str]:
 
 @cache
 def _environment() -> Path:
-    mvn = needed("mvn", "Delta's library")
+    return readers_environment(SOURCES, "Delta's library", _OF_DELTA)
+
+
+def readers_environment(sources: Path, what: str, groups: str) -> Path:
+    """The folder with the readers that the requirements in `sources` name, and the jars of these groups. Raises MissingProgram, which says that it is
+    for `what`."""
+    mvn = needed("mvn", what)
     needed("java", "Spark")
 
     def make(home: Path) -> None:
         run(
             home, mvn, "--quiet", "--batch-mode", "dependency:copy-dependencies", "-DoutputDirectory=lib", "-DincludeScope=runtime",
-            f"-DincludeGroupIds={_OF_DELTA}",
+            f"-DincludeGroupIds={groups}",
         )  # fmt: skip
         run(home, sys.executable, "-m", "venv", "venv")
         run(home, "venv/bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", "requirements.txt")
 
-    return made(SOURCES, make)
+    return made(sources, make)

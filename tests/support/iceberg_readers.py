@@ -4,13 +4,11 @@ environment of their own in the cache."""
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from support.delta_readers import told
-from support.fetched_programs import made, needed, run
+from support.delta_readers import readers_environment, told
 
 SOURCES = Path(__file__).parents[1] / "iceberg_readers"
 
@@ -28,15 +26,4 @@ def spark_sql(statements: Sequence[str], warehouse: Path) -> list[list[list[str 
 
 @cache
 def _environment() -> Path:
-    mvn = needed("mvn", "Iceberg's library")
-    needed("java", "Spark")
-
-    def make(home: Path) -> None:
-        run(
-            home, mvn, "--quiet", "--batch-mode", "dependency:copy-dependencies", "-DoutputDirectory=lib", "-DincludeScope=runtime",
-            "-DincludeGroupIds=org.apache.iceberg",
-        )  # fmt: skip
-        run(home, sys.executable, "-m", "venv", "venv")
-        run(home, "venv/bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", "requirements.txt")
-
-    return made(SOURCES, make)
+    return readers_environment(SOURCES, "Iceberg's library", "org.apache.iceberg")
