@@ -31,7 +31,7 @@ test: $(READY) ## the whole suite, but for what needs fetched PostgreSQL builds
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --timeout 600 -m "not matrix and not soak and not marathon"
 
 soak: $(READY) ## tests that wait more than they work, or for a minute
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "soak and not marathon"
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --timeout 300 -m "soak and not marathon"
 
 marathon: $(READY) ## what takes a quarter of an hour or more: PostgreSQL's whole regression and subscription suites on all majors (needs apt and perl), 300 kills of a consumer and its server, others' parsers of pgoutput and Debezium's engine on what we make (Go, Rust, Node.js, a JDK and Maven; what they read of recorded logs is in test), walks and damage drawn anew, how kernels are kept, the cases of test and test-matrix that do not run before a change lands
 	$(BIN)/python -m pytest -q -m marathon
@@ -47,7 +47,7 @@ bounds: $(READY) ## every kernel with its bounds checked (it says how many ran),
 	PYTHONPATH=tests $(BIN)/python -m support.kernels_met $$met
 
 test-matrix: $(READY) ## live comparison of text on fetched PostgreSQL builds (of each test an eighth of the cases, one at least; the others: marathon), half a minute each of generated workloads and messages, and stores on versitygw (needs npm and Go)
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "matrix and not marathon"
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --timeout 300 -m "matrix and not marathon"
 	PYTHONPATH=tests $(BIN)/python tests/fuzz_messages.py --seconds 30 --seed 1 & messages=$$!; \
 	PYTHONPATH=tests $(BIN)/python tests/fuzz.py --minutes 0.5 --seed 1; texts=$$?; wait $$messages && exit $$texts
 

@@ -191,11 +191,12 @@ def test_a_transaction_that_is_open_since_before_the_checkpoint(server: Server, 
     server.say("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
     with server.connect() as other:
         other.execute("BEGIN; INSERT INTO t VALUES (2)")
+        server.switch_wal()  # what is received begins with a segment
         server.say("INSERT INTO t VALUES (3)", "CHECKPOINT")
         with subprocess.Popen(_words(server, tmp_path), stderr=subprocess.PIPE, text=True) as process:
             assert process.stderr is not None
-            told = iter(process.stderr)
-            assert any("waiting for transactions to end whose beginning is not in the log" in line for line in told)
+            told = next((line for line in process.stderr if "waiting for transactions" in line), "")
+            assert "waiting for transactions to end whose beginning is not in the log" in told
             other.execute("COMMIT")
             said = process.stderr.read()
     assert process.returncode == 0, said
