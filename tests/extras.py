@@ -151,6 +151,13 @@ def _closure(found: Distribution, extras: tuple[str, ...], seen: set[str]) -> It
 
 # -- what each must do -----------------------------------------------------------------------------------------------------------------------
 
+STATUS = """
+from urllib.request import urlopen
+from tailrace.cli.status_page import LakeStanding, status_page
+with status_page("0", LakeStanding("lake", "app")) as url:
+    print(urlopen(url).read().decode())
+    print([line for line in urlopen(url + "metrics").read().decode().splitlines() if "lag_bytes 0" in line][0])
+"""
 BUCKET = """
 from tailrace.storage.open_store import open_store
 print(open_store("s3://bucket/prefix", {"aws_region": "eu-central-1"}).below("table").url)
@@ -257,6 +264,11 @@ def opens_a_bucket(home: Home, case: Case) -> None:
     assert home.printed("python", "-c", BUCKET) == "s3://bucket/prefix/table\n"
 
 
+def serves_its_status(home: Home, case: Case) -> None:
+    lines = home.printed("python", "-c", STATUS).splitlines()
+    assert lines[-1] == "tailrace_lake_lag_bytes 0.0", lines
+
+
 def misses_obstore(home: Home, case: Case) -> None:
     done = home.run("python", "-c", BUCKET)
     assert done.stderr.endswith("ModuleNotFoundError: No module named 'obstore'\n"), done
@@ -294,6 +306,7 @@ EXTRAS: dict[str, tuple[tuple[str, ...], list[Trial]]] = {
     "serve": (("serve",), [serves]),
     "delta": (("delta",), [decodes, mirrors]),
     "stores": (("stores",), [opens_a_bucket]),
+    "status": (("cli", "delta", "status"), [serves_its_status]),
     "spark": (("spark",), [reads_a_frame]),
     "spark_sql": (("spark", "sql"), [reads_spark_sql]),
     "java": (("spark", "java"), [brings_java]),

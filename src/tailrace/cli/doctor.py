@@ -13,7 +13,7 @@ from tailrace.cli.progress import counted
 from tailrace.cli.tables import printable, write_json
 from tailrace.client.doctor.examination import Examination
 from tailrace.client.doctor.findings import NOTE, OK, STOPS, WARNING, Finding
-from tailrace.errors import count_of
+from tailrace.errors import UsageError, count_of
 from tailrace.pipeline.file_findings import file_findings
 
 _SHOWN = 10
@@ -24,6 +24,19 @@ _WIDTH = len(WARNING)
 def of_server(dsn: str, databases: list[str], *, as_json: bool) -> bool:
     """Print what is found of a server; whether nothing stops us."""
     return _write(Examination(dsn, databases).findings(), as_json=as_json)
+
+
+def check_server(dsn: str, database: str) -> None:
+    """Say on standard error what would stop us at a server, and what is to be known. Raises UsageError where something would."""
+    counts: Counter[str] = Counter()
+    told = [each for each in _counted(Examination(dsn, [database]).findings(), counts) if each.severity in (STOPS, WARNING)]
+    for line in _lines(told):
+        sys.stderr.write(f"{line}\n")
+    if counts[STOPS]:
+        raise UsageError(
+            f"{count_of(counts[STOPS], 'finding')} at the server would stop tailrace",
+            hint="tailrace doctor, with the same connection string, says all that was found.", sqlstate="55000",
+        )  # fmt: skip
 
 
 def of_files(name: str, on: On, *, as_json: bool) -> bool:

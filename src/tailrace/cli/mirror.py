@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from tailrace.catalog.state.catalog_state import CatalogState
 from tailrace.cli.choice import On
@@ -98,14 +98,23 @@ def until_of(moment: Lsn | datetime | None) -> Until:
     return Until(moment)
 
 
-def mirror(asked: AskedSlot, to: AskedLake, pace: Pace, until: Until, *, as_json: bool) -> None:
+class Watcher(Protocol):
+    """Who hears how far a lake is while it is kept."""
+
+    def copying(self, done: int, of: int) -> None:
+        """Of a first copy so many parts are there."""
+
+    def tell(self, done: WindowApplied) -> None: ...
+
+
+def mirror(asked: AskedSlot, to: AskedLake, pace: Pace, until: Until, *, as_json: bool, watcher: Watcher | None = None) -> None:
     """Bring the lake up, and print where it then is."""
     runner = runner_for(asked.on, 0, Progress("", shown=False).tell)
     lake = to.open(stages_here=isinstance(runner, LocalRunner))
     publications = tuple(name for text in to.publications for name in publication_names(text))
     before, is_new = lake.catalog, not exists(asked.name, asked.state)
     with counted("changes", is_alone=not as_json) as progress:
-        shown = _Shown(progress, as_json)
+        shown = _Shown(progress, as_json, watcher)
         try:
             with _acquired(asked, pace, runner, is_new=is_new) as slot, _receiving(slot, asked, pace) as reception:
                 if is_new:
@@ -134,11 +143,16 @@ class _Shown:
 
     progress: Progress
     as_json: bool
+    watcher: Watcher | None = None
 
     def copied(self, done: int, of: int) -> None:
+        if self.watcher is not None:
+            self.watcher.copying(done, of)
         self.progress.show(f"first copy of the tables, {done} of {of} parts")
 
     def tell(self, done: WindowApplied) -> None:
+        if self.watcher is not None:
+            self.watcher.tell(done)
         changes = sum(each.changes for each in done.tables)
         at = commit_time(done.committed)
         lag = _seconds_since(at) if at is not None else 0.0

@@ -1,0 +1,62 @@
+"""`tailrace replicate`: a lake of a server, from the connection string to following it.
+
+What other verbs do one by one, in order: the server is examined (`doctor`), its tables are copied and its log followed (`mirror`), and how far the
+lake is can be asked for (`cli/status_page.py`). On the server nothing is made that stays.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+from tailrace.cli.doctor import check_server
+from tailrace.cli.mirror import AskedLake, AskedSlot, mirror
+from tailrace.cli.slot import exists
+from tailrace.cli.status_page import LakeStanding, status_page
+from tailrace.client.conninfo import parameters_of
+from tailrace.errors import UsageError
+from tailrace.replication.apply_worker import Pace, Until
+from tailrace.sources.dsn import is_dsn
+from tailrace.storage.open_store import open_store
+
+
+def replicate(asked: AskedSlot, to: AskedLake, pace: Pace, until: Until, status: str, *, as_json: bool) -> None:
+    """Until what is asked for is in the lake, or a signal comes. The server is examined before there is a slot; later trouble is met as it comes."""
+    if not exists(asked.name, asked.state):
+        check_server(asked.source, asked.database)
+    standing = LakeStanding(to.url, f"database {asked.database}")
+    with ExitStack() as stack:
+        if status:
+            url = stack.enter_context(status_page(status, standing))
+            _tell(f"status at {url}, and {url}metrics for Prometheus")
+        _tell(f"slot and received log are kept in {asked.state}")
+        mirror(asked, to, pace, until, as_json=as_json, watcher=standing)
+
+
+def database_of(source: str, database: str) -> str:
+    """The one that is named, or that the connection string names. Raises UsageError."""
+    if not is_dsn(source):
+        raise UsageError(
+            f'"{source}" is no connection string', hint="Of files a lake is made by tailrace mirror.", sqlstate="22023"
+        )
+    found = database or parameters_of(source).get("dbname", "")
+    if not found:
+        raise UsageError(
+            "no database is named", hint="Name it in the connection string, dbname=…, or by --database.", sqlstate="22023"
+        )
+    return found
+
+
+def state_of(lake: str, database: str) -> Path:
+    """Where the state location of this lake is if nobody says: below XDG_STATE_HOME or ~/.local/state, by the lake's URL."""
+    home = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state")
+    known_by = hashlib.sha256(open_store(lake, {}).url.encode()).hexdigest()[:10]
+    return home / "tailrace" / f"{re.sub(r'[^A-Za-z0-9_.-]', '_', database)}-{known_by}"
+
+
+def _tell(line: str) -> None:
+    sys.stderr.write(f"tailrace: {line}\n")

@@ -1,0 +1,122 @@
+"""`tailrace replicate`: a server is checked, copied and followed by one command, which tells how far it is and leaves nothing on the server."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import pytest
+
+from support.command import Run
+from support.own_database import own_database
+from support.servers import Server
+from support.slots import TAILRACE
+from support.waiting import until
+from tailrace.lake.reading import read_table
+
+pytestmark = pytest.mark.postgres
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Server]:
+    with Server(18, test_decoding=False) as server:
+        yield server
+
+
+@pytest.fixture
+def server(running: Server) -> Iterator[Server]:
+    with own_database(running) as server:
+        server.say(
+            "CREATE TABLE t (id int PRIMARY KEY, v text)",
+            "CREATE TABLE other (id int PRIMARY KEY)",
+            "INSERT INTO t SELECT n, 'x' FROM generate_series(1, 5) n",
+            "CREATE PUBLICATION p FOR TABLE t",
+        )
+        yield server
+
+
+def _words(server: Server, home: Path, *more: str) -> list[str]:
+    where = f"host=127.0.0.1 port={server.port} user=postgres dbname={server.dbname}"
+    return [str(TAILRACE), "replicate", where, "--to", str(home / "lake"), "--publication", "p", *more]
+
+
+@contextmanager
+def _replicating(server: Server, home: Path) -> Iterator[str]:
+    """The URL of its status."""
+    environment = {**os.environ, "XDG_STATE_HOME": str(home / "state")}
+    words = _words(server, home, "--every", "0.3s", "--status", "0")
+    with subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        told = next((line for line in process.stderr if "status at " in line), "")
+        try:
+            yield told.partition("status at ")[2].partition(",")[0]
+            process.send_signal(signal.SIGTERM)
+            said = process.stderr.read()
+            assert process.wait() == 0, said
+        finally:
+            process.kill()
+
+
+def _facts(url: str) -> dict[str, object]:
+    with urlopen(url) as answer:
+        found: dict[str, object] = json.load(answer)
+    return found
+
+
+def _rows(home: Path) -> list[tuple[int, str]]:
+    return sorted((row["id"], row["v"]) for row in read_table(home / "lake/public.t").to_pylist())
+
+
+def test_from_nothing_to_following_and_on(server: Server, tmp_path: Path) -> None:
+    with _replicating(server, tmp_path) as url:
+        until(lambda: _facts(url)["phase"] == "following")
+        assert _facts(url)["tables"] == {"public.t": 5}
+        server.say("UPDATE t SET v = 'y' WHERE id = 2", "INSERT INTO other VALUES (1)")
+        until(lambda: _facts(url)["tables"] == {"public.t": 6})
+        with urlopen(f"{url}metrics") as answer:
+            lines = answer.read().decode().splitlines()
+        assert 'tailrace_lake_changes_total{table="public.t"} 6.0' in lines
+        assert "tailrace_lake_lag_bytes 0.0" in lines
+        with pytest.raises(HTTPError, match="404"):
+            urlopen(f"{url}../etc/passwd")
+        assert server.sql("SELECT slot_name FROM pg_replication_slots") == []
+    assert _rows(tmp_path) == [(1, "x"), (2, "y"), (3, "x"), (4, "x"), (5, "x")]
+    assert sorted(path.name for path in (tmp_path / "lake").iterdir() if path.name != "_tailrace") == ["public.t"]
+    of_ours = "SELECT pid FROM pg_stat_activity WHERE application_name = 'tailrace' AND datname = current_database()"
+    until(lambda: server.sql(of_ours) == [])
+    server.say("DELETE FROM t WHERE id > 3")
+    with _replicating(server, tmp_path) as url:  # goes on where it was
+        until(lambda: _facts(url)["tables"] == {"public.t": 2})
+    assert _rows(tmp_path) == [(1, "x"), (2, "y"), (3, "x")]
+
+
+def test_a_server_that_is_not_ready(tmp_path: Path) -> None:
+    """What is missing is said, with its remedy, and nothing is made."""
+    with Server(18, {"wal_level": "replica"}, test_decoding=False) as server:
+        server.say("CREATE TABLE t (id int PRIMARY KEY, v text)", "CREATE PUBLICATION p FOR TABLE t")
+        said = subprocess.run(
+            _words(server, tmp_path, "--state", str(tmp_path / "state"), "--once"), check=False, capture_output=True, text=True
+        )
+    assert said.returncode == 1
+    assert "ALTER SYSTEM SET wal_level = logical" in said.stderr
+    assert "would stop tailrace" in said.stderr.splitlines()[-2]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_cannot_be_meant(server: Server, tmp_path: Path, tailrace: Run) -> None:
+    for words, message in (
+        ((str(tmp_path), "--to", "lake"), "is no connection string"),
+        (("host=127.0.0.1", "--to", "lake"), "no database is named"),
+        ((*_words(server, tmp_path)[2:], "--status", "here"), '"here" is no address to listen on'),
+        ((*_words(server, tmp_path)[2:], "--status", f"127.0.0.1:{server.port}"), "could not listen on"),
+    ):
+        status, _, said = tailrace("replicate", *words)
+        assert status == 1
+        assert message in said
