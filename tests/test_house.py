@@ -208,6 +208,26 @@ def test_imports_run_up_the_page() -> None:
     )
 
 
+def test_what_comments_refer_to_is_there() -> None:
+    """`room.module.name` and `room/module.py`, as docstrings and comments write them."""
+    by_name = {module.name.removesuffix(".py").removesuffix("/__init__").replace("/", "."): module for module in MODULES}
+    paths = {module.name for module in MODULES}
+    broken = set()
+    for module in INSIDE:
+        for reference in re.findall(r"`(?:tailrace\.)?([a-z_]+(?:\.\w+)+)`", module.text):
+            first, *_, last = parts = reference.split(".")
+            if first not in ORDER or last == "py" or reference == "spark.read":
+                continue
+            depth = next(depth for depth in range(len(parts), -1, -1) if not depth or ".".join(parts[:depth]) in by_name)
+            found, rest = by_name[".".join(parts[:depth])] if depth else None, parts[depth:]
+            if found is None or (rest and not re.search(rf"\b{rest[0]}\b", found.text)):
+                broken.add(f"{module.name}: {reference}")
+        for path in re.findall(r"`([a-z_]+(?:/\w+)+\.py)`", module.text):
+            if path not in paths and not (ROOT / path).exists():
+                broken.add(f"{module.name}: {path}")
+    assert broken == set()
+
+
 def test_dataclasses_are_made_by_our_decorator() -> None:
     """The standard library's takes ten times as long, at every start."""
     assert {module.name for module in MODULES if "dataclasses.dataclass" in module.imported()} == {"dataclass.py"}

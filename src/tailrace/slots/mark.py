@@ -2,7 +2,7 @@
 share its marks.
 
 In and out: `Carried`, and its bytes. The parts of indexes that it holds have full xids, and need not be sealed. What is read is
-checked as indexes and states are (`wal.indexfile`, `catalog.statefile`), and besides that its parts are of one system: kernels
+checked as indexes and states are (`wal.indexfile`, `catalog.state.state_file`), and besides that its parts are of one system: kernels
 believe them.
 """
 

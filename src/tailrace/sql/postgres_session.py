@@ -54,7 +54,7 @@ _NESTED = "The statement is nested too deeply: write it with fewer subqueries in
 
 
 Engine = Callable[[str, Mapping[str, pa.Table], str, Mapping[str, EngineFunction], Interrupt], pa.Table]
-"""Computes a query that `sql.translation` made over tables, in a time zone, with functions of ours, unless it is interrupted."""
+"""Computes a query that `sql.query.translation` made over tables, in a time zone, with functions of ours, unless it is interrupted."""
 
 
 @dataclass

@@ -39,7 +39,7 @@ def merged(first: Index, second: Index) -> Index:
 
     A scan keeps the records of a file that a NEW_CID names, from there on, and tells by `tracked`; of a file that only the first stretch names, the
     second has kept none. Whoever wants the records of such a file asks for a supplement of the whole stretch anyway
-    (`catalog.catalog_records.lacking`). Raises ValueError for two that are not neighbours, or where the log ended in the first.
+    (`catalog.redo.catalog_records.lacking`). Raises ValueError for two that are not neighbours, or where the log ended in the first.
     """
     whose = [(part.system, part.timeline, part.major, part.also) for part in (first, second)]
     if whose[0] != whose[1] or first.stretch.stop != second.stretch.start or not (first.sealed or not second.records):

@@ -43,8 +43,8 @@ class VersionColumns(NamedTuple):
 @dataclass(slots=True)
 class Versions:
     """All versions of catalog rows seen so far, their tuples' bytes, and which of them stands where: `version_at[i]` is the last that was put at
-    `tids[i]` (`catalog.tids`), or -1 if that names a page whose content is known. It is -1 - xid for a row that is forgotten (`catalog.forget`):
-    that xid deleted it, or made it and was rolled back."""
+    `tids[i]` (`catalog.pages.tids`), or -1 if that names a page whose content is known. It is -1 - xid for a row that is forgotten
+    (`catalog.state.forget`): that xid deleted it, or made it and was rolled back."""
 
     columns: VersionColumns
     tuples: NDArray[np.uint8]

@@ -6,9 +6,9 @@ what its own reader finds nothing by (timestamps) or refuses (dates), and at Pos
 infinite it writes no greatest, and then finds nothing; NaN, greater than all others to PostgreSQL and Spark, it passes over. The
 values are stored as they are.
 
-Such columns get no statistics: not from us (`writer_settings`), nor from those who compact the table (`table_settings`, which
+Such columns get no statistics: not from us, nor from those who compact the table (`table_settings`, which
 writers keep to, and by which readers know that there are none: without, delta-rs tells Arrow that no row is equal to anything).
-What is wrong in a table already is put right (`without_statistics`): the same files are added once more, with what is true of them, as the
+What is wrong in a table already is put right (`corrected`): the same files are added once more, with what is true of them, as the
 protocol has it for statistics that are computed anew.
 """
 

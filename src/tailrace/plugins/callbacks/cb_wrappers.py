@@ -2,7 +2,7 @@
 stream.
 
 What the driver asks it for it answers with a note (`EVENT` and a number) of what is to be called; the notes come back in order,
-among the changes that workers made texts of (`callbacks/formatter.py`), and now callbacks are called, and what they write takes
+among the changes that workers made texts of (`plugins/callbacks/formatter.py`), and now callbacks are called, and what they write takes
 the place of the note.
 """
 

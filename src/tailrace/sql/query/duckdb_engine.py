@@ -1,6 +1,6 @@
 """DuckDB, which joins, filters, sorts and groups the rows of calls and views (docs/decisions/012-duckdb.md).
 
-It is given small Arrow tables and SQL that `sql.translation` made; it reads no file, loads no extension, and knows of no table but these.
+It is given small Arrow tables and SQL that `sql.query.translation` made; it reads no file, loads no extension, and knows of no table but these.
 """
 
 from __future__ import annotations
