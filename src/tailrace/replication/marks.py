@@ -117,11 +117,8 @@ class Marks:
     def _locked(self) -> Iterator[None]:
         """One at a time writes and removes."""
         make_folder(self.directory)
-        lock = FileLock.wait(self.directory / _LOCK)
-        try:
+        with FileLock.wait(self.directory / _LOCK):
             yield
-        finally:
-            lock.release()
 
 
 def _needed(slot: Slot, marks: Sequence[MarkFile]) -> Iterator[MarkFile]:

@@ -39,8 +39,5 @@ class OriginFile:
 
     def change(self, how: Callable[[Origins], Origins]) -> None:
         """Make of the origins what `how` makes of them. If that raises, they stay as they are."""
-        lock = FileLock.wait(self.location / "lock")
-        try:
+        with FileLock.wait(self.location / "lock"):
             write_whole(self.location / "origins", write_origins(how(self.read())))
-        finally:
-            lock.release()

@@ -108,14 +108,11 @@ class RestoredFiles:
             return
         make_folder(home)
         _remove_unused(home)
-        lock = FileLock.wait(home / _LOCK)
-        try:
+        with FileLock.wait(home / _LOCK):
             os.utime(home)
             restoring = _Restoring.begun(self, home, since)
             _hold(home, restoring.size, since or 0)
             restoring.all(since)
-        finally:
-            lock.release()
         _ASKED[key] = time.monotonic()
 
 

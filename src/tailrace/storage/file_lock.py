@@ -10,11 +10,12 @@ import fcntl
 import os
 import threading
 from pathlib import Path
+from typing import Self
 from weakref import WeakSet
 
 
 class FileLock:
-    """Held from `take` or `wait` until `release`, or the end of the process."""
+    """Held from `take` or `wait` until `release`, the end of a `with` block, or that of the process."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -64,6 +65,12 @@ class FileLock:
         is_free = lock._locked(fcntl.LOCK_SH | fcntl.LOCK_NB)
         lock.release()
         return not is_free
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
 
     @property
     def is_held(self) -> bool:

@@ -72,11 +72,8 @@ class IndexStore:
         """While the block lasts, nobody else of those who share the store makes indexes of this log."""
         folder = self._folder(log)
         make_folder(folder)
-        lock = FileLock.wait(folder / _TURN)
-        try:
+        with FileLock.wait(folder / _TURN):
             yield
-        finally:
-            lock.release()
 
     def prune(self, system: int, below: Lsn) -> None:
         """Remove the indexes of stretches that stop at `below` or before."""

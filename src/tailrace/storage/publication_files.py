@@ -39,12 +39,9 @@ class PublicationFiles:
     def change(self, system: int, database_oid: int, database: str, how: Callable[[Definitions], Definitions]) -> Definitions:
         """Make of the definitions what `how` makes of them, and say what they are then. If that raises, they stay as they are."""
         make_folder(self.path)
-        lock = FileLock.wait(self.path / _LOCK)
-        try:
+        with FileLock.wait(self.path / _LOCK):
             changed = how(self.read(system, database_oid, database))
             write_whole(self._file(database_oid), write_definitions(changed))
-        finally:
-            lock.release()
         return changed
 
     def _file(self, database_oid: int) -> Path:

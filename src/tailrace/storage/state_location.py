@@ -143,11 +143,8 @@ class StateLocation:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        lock = FileLock.wait(self.path / _LOCK)
-        try:
+        with FileLock.wait(self.path / _LOCK):
             yield
-        finally:
-            lock.release()
 
     def lock_if_free(self) -> FileLock | None:
         """For who cannot wait."""
