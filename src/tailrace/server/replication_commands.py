@@ -132,8 +132,8 @@ async def _create(command: grammar.CreateReplicationSlotCmd, session: ClientSess
             new, source = await with_snapshot(new, log, session, is_wanted=options.is_snapshot_named)
     name = await session.in_thread(_made, new, location, source, options.snapshot, session)
     if source is None and not options.is_snapshot_named:
-        session.notice(WARNING, "no snapshot is exported", sqlstate="01000",
-                       hint="There is no server here that could hold a snapshot. Create the slot with SNAPSHOT 'nothing' to say that none is wanted.")  # fmt: skip
+        hint = "There is no server here that could hold one. Create the slot with SNAPSHOT 'nothing' to say that none is wanted."
+        session.notice(WARNING, "no snapshot is exported", sqlstate="01000", hint=hint)
     columns = [("slot_name", _TEXT), ("consistent_point", _TEXT), ("snapshot_name", _TEXT), ("output_plugin", _TEXT)]
     row = [new.slot.name, str(new.slot.confirmed_flush_lsn), name, new.slot.plugin]
     return text_result(columns, [row], "CREATE_REPLICATION_SLOT")

@@ -31,6 +31,8 @@ from tailrace.sql.privileges import Privileges
 from tailrace.types.quoting import quote_identifier
 
 _FORMS = "COPY table [(columns)] TO STDOUT, or COPY (SELECT columns FROM [ONLY] table [WHERE condition]) TO STDOUT, in text or binary format."
+_KINDS = {"v": "view", "m": "materialized view", "f": "foreign table", "S": "sequence"}
+"""As `BeginCopyTo` in `commands/copyto.c` calls them."""
 _PLAIN_SELECT = ("targetList", "fromClause", "whereClause", "limitOption", "op", "all", "groupDistinct")
 
 
@@ -54,7 +56,7 @@ def copy_command(
         raise _refused("COPY TO a file or program")
     binary = _is_binary(statement.options or ())
     source, names, where = _asked_for(statement)
-    relation = _relation(source, here.catalogs)
+    relation = _relation(source, here.catalogs, is_query=statement.query is not None)
     known = {column.name: column for column in relation.live_columns}
     for name in names or ():
         if name not in known:
@@ -125,13 +127,17 @@ def _column(target: Any) -> str:
     return str(fields[0].sval)
 
 
-def _relation(source: Any, catalogs: CatalogSnapshot) -> Relation:
+def _relation(source: Any, catalogs: CatalogSnapshot, *, is_query: bool) -> Relation:
     """Raises UsageError (42P01, 3F000, 42809), and (42501) for what no publication may have: a catalog, for instance."""
     if source.catalogname:
         raise UsageError("cross-database references are not implemented", sqlstate="0A000")
     relation = catalogs.table(PublicationTable(source.schemaname or "", source.relname))
     if relation.kind not in "rp":
-        raise UsageError(f'cannot copy from "{relation.name}"', detail="It is no table.", sqlstate="42809")
+        kind = _KINDS.get(relation.kind, "non-table relation")
+        if is_query:
+            raise _refused(f"COPY from a {kind}")
+        hint = "Try the COPY (SELECT ...) TO variant." if relation.kind in "vmf" else ""
+        raise UsageError(f'cannot copy from {kind} "{relation.name}"', hint=hint, sqlstate="42809")
     if not is_publishable(relation):
         raise _denied(relation)
     return relation
