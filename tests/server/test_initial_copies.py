@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from lake.test_mirror import TYPES
 from support.served import Served
 from support.servers import Server
+from support.slots import TAILRACE
 from support.waiting import until
 
 pytestmark = pytest.mark.postgres
@@ -119,6 +121,22 @@ class Both:
         for table in TABLES:
             rows = self.asked(f"SELECT x::text FROM {table} AS x ORDER BY 1")
             assert rows[OURS] == rows[THEIRS], table
+
+
+def test_a_publication_that_is_defined_beside_the_source(tmp_path: Path) -> None:
+    """Its filter and its columns are those of the copy, too."""
+    with Server(18, OF_SOURCE) as source, Server(18, OF_SUBSCRIBER) as there:
+        for side in (source, there):
+            side.say("CREATE TABLE t (id int PRIMARY KEY, v text, w int)")
+        source.say("INSERT INTO t SELECT g, 'v' || g, g FROM generate_series(1, 9) g")
+        words = [TAILRACE, "publication", "create", "here FOR TABLE t (id, w) WHERE (id % 2 = 0)", source.dsn()]
+        subprocess.run([*words, "--database", source.dbname, "--state", tmp_path / "state"], check=True, capture_output=True)
+        with Served(source.dsn(), tmp_path / "state") as served:
+            there.say(f"CREATE SUBSCRIPTION s CONNECTION '{served.dsn()}' PUBLICATION here")
+            until(lambda: there.sql("SELECT * FROM t ORDER BY id") == [(each, None, each) for each in (2, 4, 6, 8)])
+            source.say("INSERT INTO t VALUES (10, 'x', 10), (11, 'x', 11)", "UPDATE t SET w = 0 WHERE id = 4")
+            until(lambda: there.sql("SELECT id, w FROM t ORDER BY id") == [(2, 2), (4, 0), (6, 6), (8, 8), (10, 10)])
+            there.say("DROP SUBSCRIPTION s")
 
 
 @contextmanager

@@ -220,6 +220,11 @@ def test_only_the_fixed_forms(tmp_path: Path) -> None:
             with everyone.cursor().copy("COPY (SELECT v FROM t WHERE id = 1) TO STDOUT (FORMAT binary)") as copy:
                 copy.set_types(["text"])
                 assert list(copy.rows()) == [("a",)]
+            extended = everyone.pgconn.exec_params(b"COPY t (id) TO STDOUT", None)
+            assert extended.status == ExecStatus.COPY_OUT
+            while everyone.pgconn.get_copy_data(0)[0] > 0:
+                pass
+            assert [everyone.pgconn.get_result(), everyone.pgconn.get_result()][0].command_status == b"COPY 3"  # type: ignore[union-attr]
             assert _said(some, "COPY t (id) TO STDOUT")[:2] == ("COPY 2", "1\n2\n")
             assert _said(some, "COPY (SELECT id FROM t WHERE id > 1) TO STDOUT")[:2] == ("COPY 1", "2\n")
             for statement in (
@@ -250,6 +255,13 @@ def test_a_table_that_was_rewritten_meanwhile(tmp_path: Path) -> None:
             server.say("ALTER TABLE t ALTER v TYPE varchar(99)")
             said = _said(connection, "COPY t TO STDOUT")
             assert said[:2] == ("55000", 'could not copy "public.t": it was truncated or rewritten after the snapshot was taken')
+            connection.execute(b"ROLLBACK")
+            for statement in ("BEGIN ISOLATION LEVEL REPEATABLE READ", "SAVEPOINT a"):
+                connection.execute(statement.encode())
+            assert _said(connection, "COPY t TO STDOUT")[0] == "COPY 3"
+            assert _said(connection, "COPY nonesuch TO STDOUT")[0] == "42P01"
+            connection.execute(b"ROLLBACK TO a")
+            assert _said(connection, "COPY t TO STDOUT")[0] == "25000"  # under another snapshot it would be another transaction
             connection.execute(b"ROLLBACK")
             assert _said(connection, "COPY t TO STDOUT")[0] == "COPY 3"
 

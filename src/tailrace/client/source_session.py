@@ -39,7 +39,7 @@ WHERE a.pid IS NOT NULL OR p.gid IS NOT NULL
 """
 _REWRITTEN = """
 WITH RECURSIVE below (oid) AS (SELECT %s::oid UNION SELECT inhrelid FROM pg_inherits JOIN below ON inhparent = below.oid)
-SELECT c.oid::regclass::text FROM below JOIN pg_class c USING (oid) WHERE c.relfilenode NOT IN (0, pg_relation_filenode(c.oid))
+SELECT count(*) FROM below JOIN pg_class c USING (oid) WHERE c.relfilenode NOT IN (0, pg_relation_filenode(c.oid))
 """
 _PIECE = 256 << 10
 
@@ -115,9 +115,9 @@ class SourceSession:
         """Lock the table against TRUNCATE and what rewrites it; raise UsageError (55000) where that has happened since the snapshot, which would find
         no row in the new file."""
         self.rows(f"LOCK TABLE {name} IN ACCESS SHARE MODE")
-        if changed := self.rows(_REWRITTEN, oid):
+        if self.rows(_REWRITTEN, oid) != [(0,)]:
             raise UsageError(
-                f'could not copy "{changed[0][0]}": it was truncated or rewritten after the snapshot was taken', sqlstate="55000",
+                f'could not copy "{name}": it was truncated or rewritten after the snapshot was taken', sqlstate="55000",
                 hint="Take another snapshot. A subscriber does so by itself.",
             )  # fmt: skip
 

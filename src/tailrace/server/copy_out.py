@@ -27,6 +27,8 @@ async def copy_out(statement: Any, text: str, session: ClientSession) -> str:
     """Raises UsageError: what the server says; (0A000) where there is none, or for another COPY; (42501)."""
     command = await session.in_thread(_command, statement, text, session)
     source, block = session.block.source, session.block
+    if block.is_lost:
+        raise UsageError("the snapshot of this transaction is gone, since a statement has failed", sqlstate="25000")
     if source is not None:
         return await _rows_of(source, command, session)
     source = await session.in_thread(session.instance.snapshots.session, session.client.database)

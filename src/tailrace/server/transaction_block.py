@@ -15,11 +15,12 @@ from tailrace.errors import UsageError
 @dataclass(slots=True)
 class TransactionBlock:
     """`has_queried` says that a statement has needed a snapshot already; `savepoints` are those that are open, by name; `source` is the session on
-    the server that has the block's snapshot."""
+    the server that has the block's snapshot, which `is_lost` where a statement has failed since."""
 
     has_queried: bool = False
     savepoints: list[str] = field(default_factory=list)
     source: SourceSession | None = None
+    is_lost: bool = False
 
     @property
     def is_untouched(self) -> bool:
@@ -44,4 +45,5 @@ class TransactionBlock:
         """Of its snapshot."""
         source, self.source = self.source, None
         if source is not None:
+            self.is_lost = True
             source.let_go()
