@@ -95,6 +95,23 @@ def _rows(server: Server) -> list[tuple[int, str]]:
     ]
 
 
+def _awaited(there: Server, source: Server) -> None:
+    """Until the subscriber has what the source has, which may be the load of minutes."""
+    deadline = time.monotonic() + 300
+    while not (_is_ready(there) and _rows(there) == _rows(source)):
+        assert time.monotonic() < deadline, _differing(there, source)
+        time.sleep(0.5)
+
+
+def _differing(there: Server, source: Server) -> list[tuple[int, int, int, list[object]]]:
+    """Of each table how many rows the subscriber lacks, and has beyond those of the source, and some of them."""
+    found = []
+    for number in range(TABLES):
+        theirs, ours = ({row for (row,) in side.sql(f"SELECT x::text FROM t{number} x")} for side in (source, there))
+        found.append((number, len(theirs - ours), len(ours - theirs), sorted(theirs ^ ours)[:5]))
+    return found
+
+
 @contextmanager
 def _raging(of_subscriber: int, of_source: int, home: Path, seed: int) -> Iterator[tuple[Server, Server, Served]]:
     made = [f"CREATE TABLE t{number} (id bigint PRIMARY KEY, v text, n int DEFAULT 0)" for number in range(TABLES)]
@@ -113,7 +130,7 @@ def _raging(of_subscriber: int, of_source: int, home: Path, seed: int) -> Iterat
                 storm.stop()
             for (name,) in source.sql("SELECT gid FROM pg_prepared_xacts"):  # whose client was killed with the server
                 source.sql(f"COMMIT PREPARED '{name}'")
-            until(lambda: _is_ready(there) and _rows(there) == _rows(source))
+            _awaited(there, source)
 
 
 @pytest.mark.parametrize(

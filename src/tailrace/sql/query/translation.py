@@ -231,13 +231,13 @@ class _QueryTranslator:
         columns = self._columns_of_set(function, function.funcname[-1].sval)
         if in_columns != (len(columns) > 1) or function.funcname[-1].sval == "generate_series":
             raise refused("this set-returning function", function.location)
-        target.val = unnested(self._list_of_rows(function, scope, SELECT), in_columns=_gives_records(function))
+        target.val = unnested(self._list_of_rows(function, scope, SELECT), function)
         target.name = None if in_columns else target.name or columns[0].name
         return columns if in_columns else [replace(columns[0], name=target.name)]
 
     def _columns_of_set(self, function: Any, alias: str) -> list[ResultColumn]:
-        name = function.funcname[-1].sval
-        return columns_named(self.around.rows_of[name] if _gives_records(function) else [(alias, SETS[name])])
+        kind = SETS[function.funcname[-1].sval]
+        return columns_named(self.around.rows_of[function.funcname[-1].sval] if kind == "record" else [(alias, kind)])
 
     def _list_of_rows(self, function: Any, scope: QueryScope, clause: str) -> Any:
         kinds = [self.types.name(self._analysed(each, scope, clause).type) for each in function.args or ()]
@@ -355,7 +355,7 @@ class _QueryTranslator:
         alias = item.alias.aliasname if item.alias else function.funcname[-1].sval
         columns = self._columns_of_set(function, "relid" if function.funcname[-1].sval == "pg_partition_ancestors" else alias)
         rows = self._list_of_rows(function, scope, FROM)
-        values = [unnested(rows, in_columns=_gives_records(function))]
+        values = [unnested(rows, function)]
         if item.ordinality:
             columns.append(ResultColumn("ordinality", oid_of("int8")))
             values.append(called("generate_subscripts", rows, ast.A_Const(val=ast.Integer(ival=1))))
@@ -397,8 +397,3 @@ class _QueryTranslator:
             op=enums.SetOperation.SETOP_NONE, limitOption=enums.LimitOption.LIMIT_OPTION_DEFAULT,
         )  # fmt: skip
         return ast.SubLink(subLinkType=enums.SubLinkType.EXPR_SUBLINK, subselect=query)
-
-
-def _gives_records(function: Any) -> bool:
-    """Of one field or more; some of what is a record here is a value in older majors."""
-    return SETS[function.funcname[-1].sval] == "record"
