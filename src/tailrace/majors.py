@@ -96,6 +96,8 @@ REPLICATION_SLOTS_ALTERED = Capability(17)  # ALTER_REPLICATION_SLOT and UPLOAD_
 LONG_TIMELINES = Capability(16)  # IdentifySystem (walsender.c) gives its timeline as int8
 WAL_SENDERS_EXPLAINED = Capability(16)  # InitPostgres (postinit.c): permission denied to start WAL sender, and why in DETAIL
 CANCELS_EXPLAINED = Capability(16)  # pg_cancel_backend (signalfuncs.c): permission denied to cancel query, and why in DETAIL
+SNAPSHOTS_USED_TO_READ = Capability(16)  # CreateReplicationSlot (walsender.c): USE_SNAPSHOT needs a read-only transaction
+MISSING_SNAPSHOTS_NAMED = Capability(17)  # ImportSnapshot (snapmgr.c) tells one that is gone from what is no name
 FAILOVER_SLOTS = Capability(17)  # pg_create_logical_replication_slot(…, failover) (catalog/pg_proc.dat)
 LIMITED_ORIGIN_NAMES = Capability(18)  # replorigin_create (origin.c) takes MAX_RONAME_LEN bytes at most
 RESERVED_ORIGINS = Capability(16)  # IsReservedOriginName (origin.c): "any" and "none" are values of the option origin
@@ -174,6 +176,14 @@ RESERVED_ORIGIN_NAMES = {  # pg_replication_origin_create (origin.c)
 FREE_A_SLOT = {  # ReplicationSlotCreate (slot.c)
     14: "Free one or increase max_replication_slots.",
     17: 'Free one or increase "max_replication_slots".',
+}
+USE_SNAPSHOT = {  # CreateReplicationSlot (walsender.c)
+    14: "CREATE_REPLICATION_SLOT ... USE_SNAPSHOT",
+    15: "CREATE_REPLICATION_SLOT ... (SNAPSHOT 'use')",
+}
+EXPORT_SNAPSHOT = {
+    14: "CREATE_REPLICATION_SLOT ... EXPORT_SNAPSHOT",
+    15: "CREATE_REPLICATION_SLOT ... (SNAPSHOT 'export')",
 }
 NO_TARGET_LSN_STATE = {14: "XX000", 18: "22023"}  # pg_replication_slot_advance (slotfuncs.c): invalid target WAL LSN
 PROCESS = {14: "server", 15: "backend"}  # pg_signal_backend (signalfuncs.c): PID … is not a PostgreSQL … process

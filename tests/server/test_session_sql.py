@@ -62,6 +62,8 @@ QUERIES = (
     "SELECT attname, attstattarget, conkey[1] FROM pg_attribute LEFT JOIN pg_constraint ON conkey[1] = attnum AND conname = 'none'"
     " WHERE attrelid = 'a'::regclass AND attnum > 0", "SELECT pg_get_viewdef('a'::regclass), pg_get_viewdef(0), pg_get_function_result(0)",
     "SELECT relname COLLATE pg_catalog.default FROM pg_class WHERE relname = 'a' ORDER BY 1", "SELECT 1 WHERE 'a'::regclass IN ('a'::regclass)",
+    "SELECT p.pubname, gpt.relid::regclass FROM pg_publication p, LATERAL pg_get_publication_tables(p.pubname) gpt WHERE gpt.relid IN"
+    " (SELECT oid FROM pg_class) ORDER BY 2",
     "SELECT DISTINCT t.schemaname, t.tablename FROM pg_catalog.pg_publication_tables t WHERE t.pubname IN ('pa', 'none') ORDER BY 1, 2",
 )  # fmt: skip
 REFUSED = (

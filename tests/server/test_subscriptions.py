@@ -112,7 +112,7 @@ def test_what_a_copy_needs_is_refused_and_said(tmp_path: Path) -> None:
             while "SNAPSHOT 'use') is not supported by this server" not in (subscriber.home / "server.log").read_text():
                 assert time.monotonic() < until
                 time.sleep(0.05)
-            assert "It has no snapshots that another session could use." in served.said()
+            assert "The log is read from files, and no server is there that could hold a snapshot." in served.said()
             assert _listed(subscriber, "s") == [("t", "d")]
             assert _rows(subscriber, "t") == []
             for statement in ("DISABLE", "SET (slot_name = NONE)"):

@@ -108,7 +108,7 @@ class FollowedSnapshot:
 
     def _go_on(self, source: Source, runner: Runner, before: Carried, indexes: Sequence[Index]) -> None:
         segments = source.segments
-        carried = carry(source, runner, before, indexes)
+        carried = carry(source, runner, before, indexes) if indexes else before  # there is no record yet
         if carried.state.versions is not before.state.versions:
             self.version += 1
         read_from = max(segments.first_lsn, carried.restart_lsn // segments.segment_size * segments.segment_size)

@@ -18,7 +18,7 @@ from tailrace.server.results import describe, rows_of, send_rows
 from tailrace.server.sql_commands import SqlCommands, aborted
 from tailrace.server.startup import start
 from tailrace.server.tls import Tls
-from tailrace.sql.grammar import statements_of
+from tailrace.sql.grammar import ast, statements_of
 from tailrace.sql.result import Result
 from tailrace.wire import messages as m
 from tailrace.wire.error_fields import ERROR, FATAL, NOTICE, fields_of
@@ -81,6 +81,7 @@ class Backend:
         """What portals hold, and temporary slots, are let go of."""
         if self._extended is not None:
             await self._extended.failed()
+        session.end()
         await session.in_thread(session.slots.end)
 
     def _send_away(self, error: TailraceError, client: Client, *, is_said: bool = False) -> None:
@@ -179,6 +180,7 @@ class Backend:
 
     async def _query(self, text: str, session: ClientSession) -> None:
         client = session.client
+        session.withdraw_snapshot()
         try:
             check_text(text)
             client.query, client.state = text, "active"
@@ -229,6 +231,9 @@ class Backend:
         sql = self._sql_commands(session)
         for statement, its_text in statements:
             with session.statement():
+                if isinstance(statement, ast.CopyStmt):
+                    self._link.send(m.CommandComplete(await sql.copy(statement, its_text)))
+                    continue
                 async with sql.result_of(statement, its_text) as result:
                     if result.columns is not None:
                         self._link.send(describe(result.columns))
@@ -245,5 +250,4 @@ class Backend:
         self._instance.log.error(session.client.pid, ERROR, error, statement)
         self._link.send(m.ErrorResponse(self._instance.without_paths(fields_of(error))))
         await session.in_thread(session.slots.end)
-        if session.status != IDLE:
-            session.status = FAILED
+        session.fail_block()

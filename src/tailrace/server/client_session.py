@@ -15,10 +15,12 @@ from tailrace.errors import QueryCanceled, UsageError
 from tailrace.replication.session_slots import SessionSlots
 from tailrace.server.connected import Client
 from tailrace.server.instance import Instance
+from tailrace.server.kept_parameters import OF_TRANSACTION
 from tailrace.server.link import ClientLink
 from tailrace.server.plugin_warnings import HEARS
 from tailrace.server.roles import Role
 from tailrace.server.session_parameters import SessionParameters
+from tailrace.server.transaction_block import TransactionBlock
 from tailrace.server.walsender import WalSender
 from tailrace.sql.interrupt import Interrupt
 from tailrace.sql.source_database import SourceDatabase
@@ -32,8 +34,8 @@ IDLE, IN_BLOCK, FAILED = "I", "T", "E"
 
 @dataclass
 class ClientSession:
-    """`status` is that of its transaction, of which nothing is but its beginning and its end. `is_walsender` says that it may give replication
-    commands, `is_physical` that it has no database."""
+    """`status` is that of its transaction, which is in `block`; `exported` names the snapshot that it has exported. `is_walsender` says that it may
+    give replication commands, `is_physical` that it has no database."""
 
     instance: Instance
     client: Client
@@ -44,6 +46,8 @@ class ClientSession:
     is_physical: bool = False
     status: str = IDLE
     slots: SessionSlots = field(default_factory=SessionSlots)
+    block: TransactionBlock = field(default_factory=TransactionBlock)
+    exported: str = ""
 
     def __post_init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -72,6 +76,40 @@ class ClientSession:
         """All of them to the session's defaults."""
         self.parameters.reset_all()
         self.client.application_name = self.parameters.kept["application_name"]
+
+    # -- its transaction -------------------------------------------------------------------------------------------------------
+
+    def begin_block(self) -> None:
+        self.status = IN_BLOCK
+        self._new_block()
+
+    def end_block(self) -> None:
+        self.status = IDLE
+        self._new_block()
+
+    def _new_block(self) -> None:
+        """With the isolation level that transactions have by default."""
+        self.block.let_go()
+        self.block = TransactionBlock()
+        kept = self.parameters.kept
+        self.parameters.kept = {**kept, **{name: kept[f"default_{name}"] for name in OF_TRANSACTION}}
+
+    def fail_block(self) -> None:
+        """A statement has failed: what is left of its block is its end."""
+        if self.status != IDLE:
+            self.status = FAILED
+            self.block.let_go()
+
+    def withdraw_snapshot(self) -> None:
+        """A command has come, or the session ends: nobody can use the snapshot any more that it has exported (`SnapBuildClearExportedSnapshot`)."""
+        if self.exported:
+            self.instance.snapshots.withdraw(self.exported)
+            self.exported = ""
+
+    def end(self) -> None:
+        """Let go of what it holds on the server whose log is served."""
+        self.block.let_go()
+        self.withdraw_snapshot()
 
     def check_database_connection(self) -> None:
         """Raise UsageError (55000) on a connection that asked for WAL itself."""

@@ -19,7 +19,7 @@ from tailrace.server.client_text import text_of
 from tailrace.server.results import BINARY, TEXT, describe, rows_of, send_rows, to_text
 from tailrace.server.sql_commands import SqlCommands
 from tailrace.sql.functions.signatures import functions_of
-from tailrace.sql.grammar import statements_of
+from tailrace.sql.grammar import ast, statements_of
 from tailrace.sql.query.statement_parameters import parameter_types, with_values
 from tailrace.sql.result import Result, TextColumn
 from tailrace.wire import messages as m
@@ -140,6 +140,9 @@ class ExtendedQueries:
         portal, link = self._portal(message.portal), self._session.link
         if portal.statement.node is None:
             link.send(m.EmptyQueryResponse())
+            return
+        if isinstance(portal.statement.node, ast.CopyStmt):
+            link.send(m.CommandComplete(await self._sql.copy(portal.statement.node, portal.statement.text)))
             return
         if portal.result is None:
             running = self._sql.result_of(portal.statement.node, portal.statement.text)

@@ -19,6 +19,7 @@ from tailrace.server.failed_logins import FailedLogins
 from tailrace.server.log import ServerLog
 from tailrace.server.settings import ServerSettings
 from tailrace.server.shared_windows import SharedWindows
+from tailrace.server.source_snapshots import SourceSnapshots
 from tailrace.sources.named import files_of, spellings
 from tailrace.sql.kept_catalogs import KeptCatalogs
 from tailrace.sql.kept_translations import KeptTranslations
@@ -49,6 +50,7 @@ class Instance:
         self.catalogs = KeptCatalogs(self.settings.source, self.runner_for)
         segments = self.segments()
         self.major, self.system, self.segment_size = segments.major, segments.system, segments.segment_size
+        self.snapshots = SourceSnapshots(self.settings.source, self.major)
         # A thread each, so that nobody waits for another's window: they do not decode at once unless there are cores for it.
         self.threads = ThreadPoolExecutor(self.settings.max_connections + 1, thread_name_prefix="tailrace client")
 

@@ -11,18 +11,21 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 
+from tailrace.client.source_session import SourceSession
 from tailrace.errors import MissingHistory, UsageError
 from tailrace.majors import FAILOVER_SLOTS, LONG_TIMELINES, supports
 from tailrace.model import Lsn
 from tailrace.plugins.output_plugin import OutputPlugin, shut_down
 from tailrace.replication import service
 from tailrace.replication.acquired import Acquired
+from tailrace.replication.service import NewSlot
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.replication.slot_plugin import no_hint_of_plugins, plugin_of
 from tailrace.replication.waiting import finish_async
-from tailrace.server.client_session import IDLE, ClientSession
+from tailrace.server.client_session import ClientSession
 from tailrace.server.results import describe, show, text_result
 from tailrace.server.shared_windows import kind_of_stream
+from tailrace.server.slot_snapshots import EXPORT, NOTHING, check_snapshot, with_snapshot
 from tailrace.server.walsender import WalSender
 from tailrace.settings import def_get_boolean
 from tailrace.slots.create_command import CreateReplicationSlot
@@ -121,28 +124,49 @@ async def _create(command: grammar.CreateReplicationSlotCmd, session: ClientSess
     segments = await session.in_thread(database.segments)
     runner = await session.in_thread(session.instance.runner_for, segments.stop_lsn - segments.first_lsn)
     steps = service.create(wanted, location, runner, database.warn)
+    log, source = session.instance.snapshots.log, None
     async with session.for_as_long_as_the_client_waits():
         with no_hint_of_plugins():
             new = await finish_async(steps, session.instance.threads)
-    await session.in_thread(session.slots.make, new, location)
-    if not options.is_snapshot_named:
-        session.notice(WARNING, "no snapshot is exported", sqlstate="01000",
-                       hint="This server has no snapshots. Create the slot with SNAPSHOT 'nothing' to say that none is wanted.")  # fmt: skip
+        if log is not None and options.snapshot != NOTHING:
+            new, source = await with_snapshot(new, log, session, is_wanted=options.is_snapshot_named)
+    name = await session.in_thread(_made, new, location, source, options.snapshot, session)
+    if source is None and not options.is_snapshot_named:
+        hint = "There is no server here that could hold one. Create the slot with SNAPSHOT 'nothing' to say that none is wanted."
+        session.notice(WARNING, "no snapshot is exported", sqlstate="01000", hint=hint)
     columns = [("slot_name", _TEXT), ("consistent_point", _TEXT), ("snapshot_name", _TEXT), ("output_plugin", _TEXT)]
-    row = [new.slot.name, str(new.slot.confirmed_flush_lsn), None, new.slot.plugin]
+    row = [new.slot.name, str(new.slot.confirmed_flush_lsn), name, new.slot.plugin]
     return text_result(columns, [row], "CREATE_REPLICATION_SLOT")
+
+
+def _made(new: NewSlot, location: SlotLocation, source: SourceSession | None, action: str, session: ClientSession) -> str | None:
+    """The slot is there from now on, and its snapshot used, or exported under the name."""
+    if source is None:
+        session.slots.make(new, location)
+        return None
+    try:
+        session.exported = session.instance.snapshots.export(source, session.client.pid) if action == EXPORT else ""
+        session.slots.make(new, location)
+    except BaseException:
+        session.withdraw_snapshot()
+        source.let_go()
+        raise
+    if not session.exported:
+        session.block.source, session.block.has_queried = source, True
+    return session.exported or None
 
 
 class _CreateOptions:
     """What the options of CREATE_REPLICATION_SLOT ask for."""
 
     two_phase = False
+    snapshot = EXPORT
     is_snapshot_named = False
 
 
 def _create_options(command: grammar.CreateReplicationSlotCmd, session: ClientSession) -> _CreateOptions:
     """As parseCreateReplSlotOptions reads them, and refused where nobody here can do it."""
-    made, seen, snapshot, major = _CreateOptions(), set(), "export", session.instance.major
+    made, seen, major = _CreateOptions(), set(), session.instance.major
     for name, value in command.options:
         is_known = name in ("snapshot", "two_phase", "reserve_wal") or (name == "failover" and supports(major, FAILOVER_SLOTS))
         if not is_known:
@@ -151,31 +175,20 @@ def _create_options(command: grammar.CreateReplicationSlotCmd, session: ClientSe
             raise UsageError("conflicting or redundant options", sqlstate="42601")
         seen.add(name)
         if name == "snapshot":
-            snapshot, made.is_snapshot_named = str(value), True
+            made.snapshot, made.is_snapshot_named = str(value), True
         elif name == "two_phase":
             made.two_phase = def_get_boolean(name, value)
         elif name == "failover":
             check_failover(failover=def_get_boolean(name, value), temporary=command.temporary)
     if command.plugin:
-        _check_snapshot(snapshot, session, is_named=made.is_snapshot_named)
+        check_snapshot(made.snapshot, session)
+        if made.is_snapshot_named and made.snapshot != NOTHING and session.instance.snapshots.log is None:
+            raise UsageError(
+                f"CREATE_REPLICATION_SLOT ... (SNAPSHOT '{made.snapshot}') is not supported by this server", sqlstate="0A000",
+                hint="The log is read from files, and no server is there that could hold a snapshot. Use SNAPSHOT 'nothing' (NOEXPORT_SNAPSHOT), "
+                "or serve the server's log: tailrace serve 'host=… dbname=…'.",
+            )  # fmt: skip
     return made
-
-
-def _check_snapshot(value: str, session: ClientSession, *, is_named: bool) -> None:
-    if value not in ("export", "nothing", "use"):
-        raise UsageError(
-            f'unrecognized value for CREATE_REPLICATION_SLOT option "snapshot": "{value}"', sqlstate="22023"
-        )  # fmt: skip
-    if value == "export" and session.status != IDLE:
-        what = "CREATE_REPLICATION_SLOT ... (SNAPSHOT 'export') must not be called inside a transaction"
-        raise UsageError(what, sqlstate="XX000")
-    if value == "use" and session.status == IDLE:
-        raise UsageError("CREATE_REPLICATION_SLOT ... (SNAPSHOT 'use') must be called inside a transaction", sqlstate="XX000")
-    if value != "nothing" and is_named:
-        raise UsageError(
-            f"CREATE_REPLICATION_SLOT ... (SNAPSHOT '{value}') is not supported by this server",
-            hint="It has no snapshots that another session could use. Use SNAPSHOT 'nothing' (NOEXPORT_SNAPSHOT).", sqlstate="0A000",
-        )  # fmt: skip
 
 
 def _check_slot(name: str, session: ClientSession) -> None:

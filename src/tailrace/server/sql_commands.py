@@ -1,8 +1,8 @@
 """SQL on a connection: statements one after another, with the transaction that a client believes to be in (`exec_simple_query` in
 `tcop/postgres.c`).
 
-In: a statement, parsed, and its text. Out: a `Result`; rows are sent before what they move is confirmed. Transactions begin and end, and hold
-nothing: every statement sees the log as it is then.
+In: a statement, parsed, and its text. Out: a `Result`; rows are sent before what they move is confirmed. Transactions begin and end
+(`server.transactions`), and every statement sees the log as it is then.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from typing import Any
 
 from tailrace.errors import UsageError
 from tailrace.server.client_session import FAILED, IDLE, IN_BLOCK, ClientSession
+from tailrace.server.copy_out import copy_out
 from tailrace.server.results import show
 from tailrace.server.session_functions import columns_of_session_functions, result_of_session_functions, session_value
+from tailrace.server.transactions import carry_out, needs_snapshot, set_transaction
 from tailrace.sql.grammar import ast
 from tailrace.sql.postgres_session import PostgresSession
 from tailrace.sql.result import Result, TextColumn
-from tailrace.wire.error_fields import WARNING
 
 _NOTHING_TO_DO = {
     ast.DeallocateStmt: "DEALLOCATE ALL", ast.UnlistenStmt: "UNLISTEN", ast.ListenStmt: "LISTEN",
@@ -50,7 +51,11 @@ class SqlCommands:
         session = self._session
         if session.status == FAILED and not _ends_block(statement):
             raise aborted()
-        done = self._of_session(statement)
+        if session.status == IN_BLOCK and needs_snapshot(statement):
+            session.block.has_queried = True
+        done = (
+            Result(tag=await set_transaction(statement, session)) if _sets_transaction(statement) else self._of_session(statement)
+        )
         if done is not None:
             yield done
             return
@@ -63,6 +68,14 @@ class SqlCommands:
             await session.in_thread(running.__exit__, type(error), error, error.__traceback__)
             raise
         await session.in_thread(running.__exit__, None, None, None)
+
+    async def copy(self, statement: Any, text: str) -> str:
+        """The tag of a COPY, whose rows are sent."""
+        if self._session.status == FAILED:
+            raise aborted()
+        tag = await copy_out(statement, text, self._session)
+        self._session.block.has_queried = True
+        return tag
 
     def columns_of(self, statement: Any, text: str) -> list[TextColumn] | None:
         """The columns that its result will have; None: none. Nothing is carried out."""
@@ -77,7 +90,7 @@ class SqlCommands:
     def _of_session(self, statement: Any) -> Result | None:
         """What changes the session alone; None for a query."""
         if isinstance(statement, ast.TransactionStmt):
-            return Result(tag=self._transaction(statement))
+            return Result(tag=carry_out(statement, self._session))
         if isinstance(statement, ast.VariableShowStmt):
             return show(statement.name, self._session.parameters)
         if isinstance(statement, ast.VariableSetStmt):
@@ -88,36 +101,10 @@ class SqlCommands:
             return Result(tag=_NOTHING_TO_DO[type(statement)])
         return result_of_session_functions(statement, self._session)
 
-    # -- transactions ----------------------------------------------------------------------------------------------------------
-
-    def _transaction(self, statement: Any) -> str:
-        session, kind = self._session, statement.kind.name
-        if kind in ("TRANS_STMT_BEGIN", "TRANS_STMT_START"):
-            if session.status != IDLE:
-                session.notice(WARNING, "there is already a transaction in progress", sqlstate="25001")
-            session.status = IN_BLOCK
-            return "BEGIN" if kind == "TRANS_STMT_BEGIN" else "START TRANSACTION"
-        if kind in ("TRANS_STMT_COMMIT", "TRANS_STMT_ROLLBACK"):
-            has_failed, was_idle = session.status == FAILED, session.status == IDLE
-            session.status = IDLE
-            if was_idle:
-                session.notice(WARNING, "there is no transaction in progress", sqlstate="25P01")
-            return "COMMIT" if kind == "TRANS_STMT_COMMIT" and not has_failed else "ROLLBACK"
-        tags = {"TRANS_STMT_SAVEPOINT": "SAVEPOINT", "TRANS_STMT_RELEASE": "RELEASE", "TRANS_STMT_ROLLBACK_TO": "ROLLBACK"}
-        if kind not in tags:
-            raise UsageError("prepared transactions are not supported here", sqlstate="0A000")
-        if session.status == IDLE:
-            raise UsageError(f"{tags[kind]} can only be used in transaction blocks", sqlstate="25P01")
-        if kind == "TRANS_STMT_ROLLBACK_TO":
-            session.status = IN_BLOCK
-        return tags[kind]
-
     # -- parameters ------------------------------------------------------------------------------------------------------------
 
     def _set(self, statement: Any) -> Result:
         session, kind = self._session, statement.kind.name
-        if kind == "VAR_SET_MULTI":  # SET TRANSACTION, SET SESSION CHARACTERISTICS
-            return Result(tag="SET")
         if kind == "VAR_RESET_ALL":
             session.reset_parameters()
             return Result(tag="RESET")
@@ -142,6 +129,10 @@ def _constant(node: Any) -> str:
     value = node.val
     found = getattr(value, "sval", None) or getattr(value, "fval", None)
     return str(found if found is not None else getattr(value, "ival", getattr(value, "boolval", "")))
+
+
+def _sets_transaction(statement: Any) -> bool:
+    return isinstance(statement, ast.VariableSetStmt) and statement.kind.name == "VAR_SET_MULTI"
 
 
 def _ends_block(statement: Any) -> bool:

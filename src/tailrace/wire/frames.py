@@ -1,6 +1,9 @@
-"""A walsender's data, a batch at a time: rows in, one buffer of CopyData messages out (`wire.stream` has each message of the stream)."""
+"""What a copy has, a batch at a time: rows in, one buffer of CopyData messages out; those of a walsender say where each is in the log (`wire.stream`
+has each message of the stream)."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +19,11 @@ def frame_payloads(lsn: NDArray[np.int64], offsets: NDArray[np.int64], data: NDA
     out = np.empty(len(data[offsets[0] : offsets[-1]]) + HEADER * len(lsn), np.uint8)
     _put_frames(lsn, offsets, data, np.int64(sent_at), out)
     return out.data
+
+
+def frame_rows(rows: Sequence[bytes]) -> memoryview:
+    """A CopyData message for each row, as it is."""
+    return memoryview(b"".join([part for row in rows for part in (b"d", (len(row) + 4).to_bytes(4, "big"), row)]))
 
 
 @kernel

@@ -180,10 +180,11 @@ def _relation(node: Any) -> Any:
     return called(f"{PREFIX}regclassin", node) if is_name else node
 
 
-def unnested(rows: Any, *, in_columns: bool) -> Any:
-    """The rows of a list; of records their fields."""
-    depth = ast.NamedArgExpr(name="max_depth", arg=_constant(2), argnumber=-1)
-    return called("unnest", rows, depth) if in_columns else called("unnest", rows)
+def unnested(rows: Any, function: Any) -> Any:
+    """The rows of a list, which such a function has given; of records their fields, though they be of one, as in older majors."""
+    if SETS[name_of(function)[1]] != "record":
+        return called("unnest", rows)
+    return called("unnest", rows, ast.NamedArgExpr(name="max_depth", arg=_constant(2), argnumber=-1))
 
 
 def query_of(*values: Any) -> Any:

@@ -231,7 +231,7 @@ class _QueryTranslator:
         columns = self._columns_of_set(function, function.funcname[-1].sval)
         if in_columns != (len(columns) > 1) or function.funcname[-1].sval == "generate_series":
             raise refused("this set-returning function", function.location)
-        target.val = unnested(self._list_of_rows(function, scope, SELECT), in_columns=in_columns)
+        target.val = unnested(self._list_of_rows(function, scope, SELECT), function)
         target.name = None if in_columns else target.name or columns[0].name
         return columns if in_columns else [replace(columns[0], name=target.name)]
 
@@ -355,7 +355,7 @@ class _QueryTranslator:
         alias = item.alias.aliasname if item.alias else function.funcname[-1].sval
         columns = self._columns_of_set(function, "relid" if function.funcname[-1].sval == "pg_partition_ancestors" else alias)
         rows = self._list_of_rows(function, scope, FROM)
-        values = [unnested(rows, in_columns=len(columns) > 1)]
+        values = [unnested(rows, function)]
         if item.ordinality:
             columns.append(ResultColumn("ordinality", oid_of("int8")))
             values.append(called("generate_subscripts", rows, ast.A_Const(val=ast.Integer(ival=1))))
