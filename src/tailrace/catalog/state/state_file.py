@@ -24,7 +24,7 @@ from tailrace.wal.index import TRACKED_CATALOGS
 from tailrace.wal.versions import FORMATS
 
 STATE_FILE = FileKind(
-    "state", "a catalog state", version=5, compression="zstd",
+    "state", "a catalog state", version=6, compression="zstd",
     hint="Make one with: tailrace catalog capture SOURCE --database DB -o FILE",
 )  # fmt: skip
 STATE_DTYPES: Dtypes = {
