@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from tailrace.dataclass import dataclass
 from tailrace.errors import TailraceError
-from tailrace.model import Column, Lsn, Relation
+from tailrace.model import Column, Comments, Lsn, Relation
 from tailrace.wal.log_fingerprint import Difference, LogFingerprint
 
 if TYPE_CHECKING:  # whoever only asks where a slot is loads no types
@@ -126,7 +126,7 @@ class FeedTable:
     """A table of the source where the span ends, or as it was last before the commit at `dropped` dropped it. Its rows were
     written anew by rewrites into the relations `rewrites` (by oid: what ALTER TABLE calls transient heaps), and removed by
     `truncations`. `lost` are columns that were dropped in the span, as they were before; `altered` says whether any column was
-    dropped, changed or added."""
+    dropped, changed or added. `comments` are None if the feed does not tell of them; `commented` says whether any changed in the span."""
 
     relation: Relation
     dropped: Lsn | None = None
@@ -134,6 +134,8 @@ class FeedTable:
     truncations: tuple[TableTruncation, ...] = ()
     lost: tuple[Column, ...] = ()
     altered: bool = False
+    comments: Comments | None = None
+    commented: bool = False
 
 
 class Feed(Protocol):

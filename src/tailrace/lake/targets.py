@@ -18,11 +18,12 @@ from tailrace.catalog.names.qualified_names import read_table_name, write_table_
 from tailrace.dataclass import dataclass
 from tailrace.errors import InsufficientLogging, MissingHistory, Overtaken, PeerError, TailraceError, UsageError
 from tailrace.feed import Feed, FeedSpan, FeedTable, TableTruncation, WantedTable
+from tailrace.lake.comments import LakeComments
 from tailrace.lake.delta.table import DeltaVersion, find, is_begun, log_of, tables_in
 from tailrace.lake.folders import Claim, folders_for, is_filled, move
 from tailrace.lake.position import STYLES, TablePosition, check_reaches, history_error, position_of
 from tailrace.lake.table import AGAIN, TABLE_ERRORS, TableVersion
-from tailrace.model import FIRST_NORMAL_OID, Lsn, Relation
+from tailrace.model import FIRST_NORMAL_OID, Comments, Lsn, Relation
 from tailrace.publications.subscription import only_columns
 from tailrace.storage.local_store import LocalStore
 from tailrace.types.quoting import quote_identifier
@@ -49,6 +50,9 @@ class TargetTable:
     rewrites: frozenset[int] = frozenset()
     truncations: tuple[TableTruncation, ...] = ()
     lost: frozenset[int] = frozenset()
+    comments: Comments | None = None
+    commented: bool = False
+    """Whether comments may have changed in the span. Both are as in `FeedTable`."""
     quarantine: str | None = None
     """What the commit is to say of changes that are in quarantine (`lake/quarantine.py`); None: what the table says."""
 
@@ -60,6 +64,12 @@ class TargetTable:
     def path(self) -> Path:
         """Of one in a directory."""
         return self.found.path
+
+    def said(self, *, in_changes: bool = False) -> LakeComments | None:
+        """What the table is to say of itself, and of its columns, which lie in the rows of a table of changes if that is said."""
+        if self.comments is None:
+            return None
+        return LakeComments.of(self.comments, self.relation, self.lost, in_changes=in_changes)
 
     def wanted(self, *, fill_missing: bool) -> WantedTable:
         """What a feed is asked for to bring it up."""
@@ -304,7 +314,7 @@ def _target(
     """A table to bring up, or None if it is where it is to be. Raises TailraceError if it cannot be."""
     make = partial(
         TargetTable, each.relation, each.dropped, fingerprint_before=fingerprint_before, rewrites=each.rewrites,
-        truncations=each.truncations,
+        truncations=each.truncations, comments=each.comments, commented=each.commented,
     )  # fmt: skip
     if table is not None:
         position, found = table.position, table.found.moved(folder)

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from tailrace.catalog.history.comments import comments_at, comments_changed
 from tailrace.catalog.history.dropped_and_retyped import altered_columns, last_seen
 from tailrace.catalog.history.history import History
 from tailrace.feed import FeedTable, TableTruncation
@@ -76,7 +77,11 @@ def table_at_end(
     had = {column.number: column for version in before or () for column in version.live_columns}
     lost = tuple(with_default(had[column.number]) for column in relation.columns if column.dropped and column.number in had)
     columns = tuple(map(with_default, relation.columns))
-    return FeedTable(replace(relation, columns=columns), dropped, lost=lost, altered=before is not None)
+    comments = comments_at(history, oid, int(stop if dropped is None else dropped))
+    commented = dropped is None and comments_changed(history, oid, start, stop)
+    return FeedTable(
+        replace(relation, columns=columns), dropped, lost=lost, altered=before is not None, comments=comments, commented=commented
+    )
 
 
 def tables_there(history: History, lsn: Lsn) -> list[Relation]:

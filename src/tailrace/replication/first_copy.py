@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from tailrace.catalog.history.comments import comments_at
 from tailrace.client.server_snapshot import ServerSnapshot
 from tailrace.copy_feed import CopiedTable, CopyFeed
 from tailrace.dataclass import dataclass
@@ -55,8 +56,12 @@ class FirstCopy:
         span = replace(window.span, start=Lsn(begin - BEFORE), stop=begin, publications=names)
         wanted = self._wanted(window, relations, snapshot.seen.end)
         tables = [
-            CopiedTable(relation, snapshot.parts(CopiedRows(relation, self.lake.style), where)) for relation, where in wanted
-        ]
+            CopiedTable(
+                relation, snapshot.parts(CopiedRows(relation, self.lake.style), where),
+                comments_at(window.history, relation.oid, snapshot.seen.end),
+            )
+            for relation, where in wanted
+        ]  # fmt: skip
         return self.lake.copy(CopyFeed(span, tables, snapshot.time, THREADS), snapshot.seen, self.progress)
 
     def _wanted(self, window: Pipeline, relations: Sequence[Relation], at: Lsn) -> Iterator[tuple[Relation, str | None]]:
