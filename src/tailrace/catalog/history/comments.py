@@ -12,14 +12,14 @@ from tailrace.catalog.history.history import History
 from tailrace.catalog.rows.catalog_rows import oid_of
 from tailrace.model import Comments
 
-_PG_CLASS = oid_of("pg_class")
+PG_CLASS = oid_of("pg_class")
 
 
 def comments_at(history: History, oid: int, lsn: int, ordinal: int = -1) -> Comments | None:
     """The comments on relation `oid` as a change at `lsn` in transaction `ordinal` sees them; None where the catalogs do not tell of comments."""
     if not history.knows_comments:
         return None
-    said = comments_on(history, _PG_CLASS, oid, lsn, ordinal)
+    said = comments_on(history, PG_CLASS, oid, lsn, ordinal)
     relation = said.pop(0, "")
     return Comments(relation, tuple(sorted(said.items())))
 
@@ -40,7 +40,7 @@ def comments_changed(history: History, oid: int, since: int, until: int) -> bool
     if not history.knows_comments or described.last_change("objoid", oid) < since:
         return False
     rows = described.where("objoid", oid)
-    rows = rows[described["classoid"][rows] == _PG_CLASS]
+    rows = rows[described["classoid"][rows] == PG_CLASS]
     begin, end = described.rows.begin[rows], described.rows.end[rows]
     moments = np.concatenate([begin, end])[np.tile(begin < end, 2)]
     return bool(((moments >= since) & (moments < until)).any())
