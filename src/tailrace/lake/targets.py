@@ -243,7 +243,8 @@ def _shown(
     """The same, what is wanted with the columns that come out of the feed; of a table whose changes do no longer, with those that
     it has. What is new and has no changes in the feed is left out."""
     if not feed.span.publications:
-        return {oid: each for oid, each in tables.items() if wanted is not None or each.relation.kind == "r" or oid in there}
+        mine = {oid: each for oid, each in tables.items() if wanted is not None or each.relation.kind == "r" or oid in there}
+        return {oid: replace(each, relation=feed.shown(each.relation) or each.relation) for oid, each in mine.items()}
     shown = {}
     for oid, each in tables.items():
         if not _is_wanted(each.relation, wanted):

@@ -19,6 +19,7 @@ from tailrace.catalog.history.history import History
 from tailrace.feed import FeedTable, TableTruncation
 from tailrace.model import FIRST_NORMAL_OID, Column, Lsn, Relation
 from tailrace.plan.events import CommittedTruncation
+from tailrace.publications.subscription import stored_columns
 
 
 def tables_at_end(
@@ -74,7 +75,7 @@ def table_at_end(
     def with_default(column: Column) -> Column:
         return replace(column, missing=column.missing or defaults.get((column.number, column.type)))
 
-    had = {column.number: column for version in before or () for column in version.live_columns}
+    had = {column.number: column for version in before or () for column in stored_columns(version).live_columns}
     lost = tuple(with_default(had[column.number]) for column in relation.columns if column.dropped and column.number in had)
     columns = tuple(map(with_default, relation.columns))
     comments = comments_at(history, oid, int(stop if dropped is None else dropped))
@@ -84,11 +85,11 @@ def table_at_end(
     )
 
 
-def tables_there(history: History, lsn: Lsn) -> list[Relation]:
-    """The tables of users that were there at `lsn`, by name, but for partitioned ones and those that are not logged."""
+def tables_there(history: History, lsn: Lsn, persistence: str = "p") -> list[Relation]:
+    """The tables of users that were there at `lsn`, by name, but for partitioned ones; those that are logged, or unlogged (`u`)."""
     classes = history.table("pg_class")
     is_one = (classes["relkind"] == ord("r")) & (classes["oid"] >= FIRST_NORMAL_OID) & (classes["relrewrite"] == 0)
-    is_logged = classes["relpersistence"] == ord("p")
-    rows = classes.rows.seen(np.flatnonzero(is_one & is_logged), int(lsn), -1)
+    is_kept_so = classes["relpersistence"] == ord(persistence)
+    rows = classes.rows.seen(np.flatnonzero(is_one & is_kept_so), int(lsn), -1)
     found = (history.relation_by_oid(oid, int(lsn)) for oid in classes["oid"][rows].tolist())
     return sorted((each for each in found if each is not None), key=lambda each: (each.schema, each.name))

@@ -22,7 +22,7 @@ from tailrace.catalog.history.user_tables import (
 from tailrace.catalog.pages.catalog_files import FileKey, files_of_map_records, files_of_pg_class, initial_files, tablespaces_of
 from tailrace.catalog.pages.heap_pages import CatalogPages
 from tailrace.catalog.redo.catalog_records import about, catalog_log, lacking, listed
-from tailrace.catalog.rows.catalog_rows import Spans, oid_of, rows_of, spans_of
+from tailrace.catalog.rows.catalog_rows import Spans, rows_of, spans_of
 from tailrace.catalog.rows.layouts import layouts_of
 from tailrace.catalog.rows.row_versions import Versions
 from tailrace.catalog.state.catalog_state import CatalogState, advance
@@ -91,7 +91,7 @@ class Catalogs:
 
             history.with_defaults = partial(with_defaults, history, defaults)
         history.user_files = frozenset(user_files(self.state.files))
-        history.knows_comments = oid_of("pg_description") in self.state.files.values()
+        history.knows_comments = self.state.knows_comments
         return history
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Self, TypeVar
@@ -19,7 +20,7 @@ from tailrace.pipeline.runner import Runner
 from tailrace.plan.demand import OF_TABLES, Demand
 from tailrace.plan.events import CommittedTruncation
 from tailrace.plan.pieces import Piece
-from tailrace.publications.subscription import Subscription, publication_names, shown_relation
+from tailrace.publications.subscription import Subscription, publication_names, shown_relation, stored_columns
 from tailrace.sources.source import Source
 from tailrace.storage.state_location import definitions_in
 from tailrace.transactions.fates import NEVER
@@ -115,8 +116,15 @@ class PlannedLog(ABC):
         return identity_lost(self.history, oid)
 
     def shown(self, relation: Relation) -> Relation | None:
-        """The relation with the columns that are published of it; None if nothing is."""
-        return relation if self.to is None else shown_relation(self.history, relation, self.to, int(self.span.stop))
+        """The relation with the columns that are published of it, or that are stored, if nothing is asked of publications; None if no change of it
+        is published."""
+        if self.to is None:
+            return stored_columns(relation)
+        return shown_relation(self.history, relation, self.to, int(self.span.stop))
+
+    def would_show(self, relation: Relation) -> bool:
+        """Whether changes of it come out of the feed, or would, if the table were logged."""
+        return self.shown(replace(relation, persistence="p")) is not None
 
     def fingerprint_before(self, lsn: Lsn) -> LogFingerprint | None:
         segments = self.source.segments

@@ -24,7 +24,7 @@ from tailrace.past.tables_at_end import tables_there
 from tailrace.pipeline.pipeline import Pipeline
 from tailrace.publications.catalog_snapshot import CatalogSnapshot
 from tailrace.publications.database_snapshot import DatabaseSnapshot
-from tailrace.publications.subscription import only_columns
+from tailrace.publications.subscription import only_columns, stored_columns
 from tailrace.publications.table_to_copy import tables_published
 from tailrace.storage.state_location import definitions_in
 from tailrace.wire.copied_rows import CopiedRows
@@ -67,7 +67,7 @@ class FirstCopy:
     def _wanted(self, window: Pipeline, relations: Sequence[Relation], at: Lsn) -> Iterator[tuple[Relation, str | None]]:
         """The relations with the columns that are wanted, each with the condition that its rows meet."""
         if not self.publications:
-            yield from ((relation, None) for relation in relations)
+            yield from ((stored_columns(relation), None) for relation in relations)
             return
         by_name = {(relation.schema, relation.name): relation for relation in relations}
         span = window.span
