@@ -8,7 +8,7 @@ sequence). An outlet knows nothing of what is behind its feed. `pipeline.Pipelin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
@@ -158,6 +158,10 @@ class Feed(Protocol):
         """A table that need not have any; None if nothing is known of it."""
         ...
 
+    def defined_anew(self, oids: Collection[int]) -> Collection[int]:
+        """Of these tables at least those that were dropped, renamed, altered or commented on in the span."""
+        ...
+
     def retypes(self, oid: int) -> Sequence[tuple[str, Lsn]]:
         """The columns of a table that were given another type, and the commits that did so, in order."""
         ...
@@ -201,6 +205,9 @@ class Feed(Protocol):
 
 class UnplannedFeed:
     """What feeds have in common behind which there is no log to read: all columns come out, and of what stands in a log nothing is known."""
+
+    def defined_anew(self, oids: Collection[int]) -> Collection[int]:
+        return oids
 
     def retypes(self, oid: int) -> Sequence[tuple[str, Lsn]]:
         return ()

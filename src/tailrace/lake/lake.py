@@ -228,8 +228,10 @@ class Lake:
             relation = self._shown(feed, catalog.tables.get(oid), each.relation)
             if relation is not None and (each.relation.kind == "r" or feed.span.publications):
                 tables[oid] = replace(each, relation=relation)
-        for oid, table in catalog.tables.items():
-            if oid in tables or table.dropped is not None or (found := feed.table(oid)) is None:
+        others = {oid: table for oid, table in catalog.tables.items() if oid not in tables and table.dropped is None}
+        anew = feed.defined_anew(others.keys())
+        for oid, table in others.items():
+            if (oid not in anew and table.held is None) or (found := feed.table(oid)) is None:
                 continue
             is_renamed = (found.relation.schema, found.relation.name) != (table.schema, table.name)
             is_altered = found.commented or (found.altered and self.layout.follows_columns)

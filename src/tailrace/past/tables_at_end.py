@@ -8,7 +8,7 @@ oid, whatever it is called.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -20,6 +20,7 @@ from tailrace.feed import FeedTable, TableTruncation
 from tailrace.model import FIRST_NORMAL_OID, Column, Lsn, Relation
 from tailrace.plan.events import CommittedTruncation
 from tailrace.publications.subscription import stored_columns
+from tailrace.transactions.fates import NEVER
 
 
 def tables_at_end(
@@ -83,6 +84,17 @@ def table_at_end(
     return FeedTable(
         replace(relation, columns=columns), dropped, lost=lost, altered=before is not None, comments=comments, commented=commented
     )
+
+
+def defined_anew(history: History, oids: Collection[int], since: int) -> Collection[int]:
+    """Of these tables those of which a row of a catalog has changed by a commit at `since` or later; all, if a schema has."""
+    schemas = history.table("pg_namespace").rows
+    if ((schemas.begin >= since) | ((schemas.end >= since) & (schemas.end < NEVER))).any():
+        return oids
+    asked = np.array(sorted(oids), np.int64)
+    about = (("pg_class", "oid"), ("pg_attribute", "attrelid"), ("pg_description", "objoid"))
+    last = np.max([history.table(name).last_changes(column, asked) for name, column in about], axis=0)
+    return frozenset(asked[last >= since].tolist())
 
 
 def tables_there(history: History, lsn: Lsn, persistence: str = "p") -> list[Relation]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from tailrace.catalog.history.history import History
 from tailrace.catalog.state.catalog_state import CatalogState
 from tailrace.feed import ChangesOf, FeedSpan, FeedTable
 from tailrace.model import Lsn, Relation
-from tailrace.past.tables_at_end import table_at_end, tables_at_end
+from tailrace.past.tables_at_end import defined_anew, table_at_end, tables_at_end
 from tailrace.piece_changes import Decoder, changes_of_piece, decode_piece
 from tailrace.pipeline.runner import Runner
 from tailrace.plan.demand import OF_TABLES, Demand
@@ -106,6 +106,10 @@ class PlannedLog(ABC):
     def table(self, oid: int) -> FeedTable | None:
         """A table that need not have any."""
         return table_at_end(self.history, (self.span.start, self.span.stop), oid)
+
+    def defined_anew(self, oids: Collection[int]) -> Collection[int]:
+        """Of these tables at least those that were dropped, renamed, altered or commented on in the span."""
+        return defined_anew(self.history, oids, self.span.start)
 
     def retypes(self, oid: int) -> Sequence[tuple[str, Lsn]]:
         """The columns of a table that were given another type, and the commits that did so, in order."""
