@@ -49,7 +49,8 @@ def test_from_trouble_to_replay(server: Server, tmp_path: Path, tailrace: Run) -
     )  # fmt: skip
     code, out, err = tailrace(*base)
     assert (code, out) == (1, "")
-    assert "numeric NaN does not fit decimal128(10, 2)" in err
+    assert "numeric NaN does not fit decimal128(10, 2)\nHINT:  Set --numeric text.\n" in err
+    assert "CONTEXT:  column total of table public.invoices, changes that commit from " in err
     code, out, err = tailrace(*base, "--on-error", "ignore")
     assert (code, out) == (1, "")
     assert 'invalid value for parameter "on_error": "ignore"' in err
