@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from support.servers import Server
-from tailrace.lake.comments import LakeComments
 from tailrace.lake.delta.snapshot import DeltaSnapshot
+from tailrace.lake.files.comments import LakeComments
 from tailrace.lake.files.file_changes import NO_CHANGES
 from tailrace.lake.formats import ICEBERG
 from tailrace.lake.iceberg.snapshot import IcebergSnapshot

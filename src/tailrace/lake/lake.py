@@ -25,7 +25,6 @@ from tailrace.feed import Feed, FeedSpan, FeedTable, WantedTable
 from tailrace.lake.catalog import LakeCatalog, LakeTable, StoredCatalog, no_table_any_more
 from tailrace.lake.files.data_files import data_file_name
 from tailrace.lake.files.file_changes import EditedFiles
-from tailrace.lake.fit import check_fit, is_followed
 from tailrace.lake.formats import DELTA, TableFormat, format_named
 from tailrace.lake.layouts.layout import LakeLayout
 from tailrace.lake.layouts.named import MIRROR, layout_named
@@ -34,7 +33,7 @@ from tailrace.lake.quarantine import NamedBatches, Quarantine, TableNames, held_
 from tailrace.lake.staging import OwnFiles, Progress, Staged, counting, stage_changes
 from tailrace.lake.table import DAY, TableVersion
 from tailrace.lake.table_change import BroughtUp
-from tailrace.lake.targets import TableErrors, TargetTable, kept_style
+from tailrace.lake.targets import TableErrors, TargetTable, check_fit, is_followed, kept_style
 from tailrace.lake.trouble import STOP, PutAside, TroubleInWindow, check_policy
 from tailrace.lake.upkeep import TableMaintained, Upkeep
 from tailrace.model import Lsn, Relation

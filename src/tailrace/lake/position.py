@@ -25,7 +25,7 @@ from tailrace.changes import DEFAULT, row_schema
 from tailrace.dataclass import dataclass
 from tailrace.errors import MissingHistory, TailraceError, UsageError
 from tailrace.feed import Feed, FeedSpan
-from tailrace.lake.comments import COMMENTED, LakeComments
+from tailrace.lake.files.comments import COMMENTED, LakeComments
 from tailrace.lake.files.statistics import without_statistics
 from tailrace.lake.table import METADATA, CommitNote, FileLayout, OpenTable
 from tailrace.model import PAGE_SIZE, Lsn, Relation

@@ -19,7 +19,7 @@ import pyarrow as pa
 from tailrace.dataclass import dataclass
 from tailrace.delta_log.actions import DataFile
 from tailrace.errors import Overtaken
-from tailrace.lake.comments import LakeComments
+from tailrace.lake.files.comments import LakeComments
 from tailrace.lake.files.data_files import DataFiles
 from tailrace.lake.files.file_changes import NO_CHANGES, FileChanges
 from tailrace.lake.files.known_bounds import KnownBounds

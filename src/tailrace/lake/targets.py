@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import field, replace
 from functools import cache, partial
 from pathlib import Path
@@ -18,15 +18,15 @@ from tailrace.catalog.names.qualified_names import read_table_name, write_table_
 from tailrace.dataclass import dataclass
 from tailrace.errors import InsufficientLogging, MissingHistory, Overtaken, PeerError, TailraceError, UsageError
 from tailrace.feed import Feed, FeedSpan, FeedTable, TableTruncation, WantedTable
-from tailrace.lake.comments import LakeComments
 from tailrace.lake.delta.table import DeltaVersion, find, is_begun, log_of, tables_in
-from tailrace.lake.fit import check_fit, is_followed
+from tailrace.lake.files.comments import LakeComments
 from tailrace.lake.folders import Claim, folders_for, is_filled, move
 from tailrace.lake.position import STYLES, TablePosition, check_reaches, history_error, position_of
 from tailrace.lake.table import AGAIN, TABLE_ERRORS, TableVersion
-from tailrace.model import Comments, Lsn, Relation
+from tailrace.model import FIRST_NORMAL_OID, Comments, Lsn, Relation
 from tailrace.publications.subscription import only_columns
 from tailrace.storage.local_store import LocalStore
+from tailrace.types.quoting import quote_identifier
 from tailrace.types.registry import ArrowStyle
 from tailrace.wal.log_fingerprint import LogFingerprint
 
@@ -267,6 +267,11 @@ def _is_wanted(relation: Relation, wanted: Names) -> bool:
     return is_followed(relation)
 
 
+def is_followed(relation: Relation) -> bool:
+    """Whether it is a table of a user's, or a partitioned one."""
+    return relation.oid >= FIRST_NORMAL_OID and relation.kind in "rp"
+
+
 def _report_unknown(wanted: Names, tables: dict[int, FeedTable], span: FeedSpan, errors: TableErrors) -> None:
     """Report names of tables that neither the feed nor the lake has."""
     there = {(each.relation.schema, each.relation.name) for each in tables.values()}
@@ -348,25 +353,41 @@ def _check_not_just_made(folder: Path, span: FeedSpan, name: str) -> None:
         raise Overtaken(f"table {name} has been made by another run since this one has begun", hint=AGAIN)
 
 
-def withdraw_doubles(directory: Path, made: Sequence[TargetTable], span: FeedSpan, errors: TableErrors, away: Path) -> set[Path]:
-    """For runs that nothing keeps apart: take back what was `made` by this one where another has made the same table at the same
-    time, in a folder of another name: it goes to `away`. Each of both may, and then none is there, and running again makes
-    one."""
-    folders: dict[int, set[Path]] = {}
-    for path in tables_in(directory):
-        with suppress(OSError, TailraceError):  # taken back by who saw ours; or it was told of when the run began
-            position = position_of(find(path), span)
-            if position is not None:
-                folders.setdefault(position.oid, set()).add(path)
-    withdrawn = set()
-    for target in made:
-        if len(folders.get(target.relation.oid, ())) > 1 and target.path in folders[target.relation.oid]:
-            target.path.rename(away / target.path.name)
-            withdrawn.add(target.path)
-            errors.add(target.name, Overtaken(f"table {target.name} has been made by another run, in another folder", hint=AGAIN))
-    return withdrawn
-
-
 def kept_style(style: ArrowStyle, position: TablePosition) -> ArrowStyle:
     """What is text in a table stays text."""
     return replace(style, **{name: "text" for name in STYLES if position.style.get(name) == "text"})  # type: ignore[arg-type]
+
+
+def check_fit(each: FeedTable, span: FeedSpan) -> None:
+    """Raise UsageError for what has no changes to follow; a partitioned table has, if its partitions are published as it."""
+    relation = each.relation
+    if relation.kind == "p" and not span.publications:
+        raise UsageError(
+            f'"{_name(relation)}" is a partitioned table',
+            hint="Its rows are in its partitions: name these, or no tables at all.", sqlstate="42809",
+        )  # fmt: skip
+    if relation.kind not in "rp":
+        raise UsageError(f'"{_name(relation)}" is not a table', sqlstate="42809")
+    if relation.persistence != "p":
+        raise UsageError(
+            f'the log has no changes of unlogged table "{_name(relation)}"',
+            hint="ALTER TABLE … SET LOGGED",
+            sqlstate="42809",
+        )
+    _check_columns(each)
+
+
+def _check_columns(each: FeedTable) -> None:
+    """Raise UsageError for columns that no Delta table has."""
+    relation = each.relation
+    names: dict[str, str] = {}
+    for column in relation.live_columns:
+        other = names.setdefault(column.name.lower(), column.name)
+        if other != column.name:
+            raise UsageError(
+                f"columns {quote_identifier(other)} and {quote_identifier(column.name)} are one to Delta",
+                hint="It does not tell capitals from small letters. ALTER TABLE … RENAME COLUMN, and go on.",
+                context=f"table {_name(relation)}", sqlstate="42701",
+            )  # fmt: skip
+    if not names:
+        raise UsageError("a Delta table has at least one column", context=f"table {_name(relation)}", sqlstate="42P16")

@@ -23,12 +23,12 @@ from tailrace.delta_log.actions import Action, AddFile, AppTransaction, CommitIn
 from tailrace.delta_log.table_features import DELETION_VECTORS, ENABLE_DELETION_VECTORS, TIMESTAMP_NTZ, with_features
 from tailrace.delta_log.table_schema import format_schema, has_timestamps_without_zone
 from tailrace.errors import CorruptFile, MissingHistory, Overtaken, TailraceError
-from tailrace.lake.comments import COMMENTED, commented_columns, commented_table, uncommented
 from tailrace.lake.delta.checkpoint import make_checkpoint
 from tailrace.lake.delta.commit import commit, first_actions, new_metadata, now, when_committed, who_committed
 from tailrace.lake.delta.removal import remove_unneeded
 from tailrace.lake.delta.snapshot import DeltaSnapshot, commit_info, commits_before
 from tailrace.lake.delta.statistics import corrected, files_that_are_wrong, table_settings
+from tailrace.lake.files.comments import COMMENTED, commented_columns, commented_table, uncommented
 from tailrace.lake.files.data_files import DataFiles
 from tailrace.lake.files.file_changes import NO_CHANGES, FileChanges
 from tailrace.lake.files.known_bounds import KnownBounds

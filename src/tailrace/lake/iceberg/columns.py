@@ -34,7 +34,7 @@ from pyiceberg.types import (
 )
 
 from tailrace.errors import UnsupportedFile, UsageError
-from tailrace.lake.comments import comment_of, with_comment
+from tailrace.lake.files.comments import comment_of, with_comment
 
 _FIELD_ID = b"PARQUET:field_id"
 _MOST_DIGITS = 38
@@ -84,7 +84,7 @@ def iceberg_schema(columns: pa.Schema, before: Schema | None = None, last_id: in
 
 
 def described_schema(schema: Schema) -> pa.Schema:
-    """The columns as Arrow, with what the table says of each as its comment (`lake/comments.py`)."""
+    """The columns as Arrow, with what the table says of each as its comment (`lake/files/comments.py`)."""
     return pa.schema([_described(field) for field in schema.fields])
 
 
