@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from tailrace.cli.arguments import check_source
+from tailrace.cli.arguments import check_source, give_source_options
 from tailrace.cli.choice import On
 from tailrace.cli.loading import loading
-from tailrace.cli.verbs.options import LiveSourceArgument, OnOption
+from tailrace.cli.verbs.options import LiveSourceArgument, OnOption, SourceOptions
 from tailrace.errors import UsageError
 
 
@@ -47,8 +47,10 @@ def serve(
         bool, typer.Option("--status", help="Say who is connected to the server of this state location, and how far, and end.")
     ] = False,
     on: OnOption = On.LOCAL,
+    source_option: SourceOptions = None,
 ) -> None:
     """Serve PostgreSQL's replication protocol: pg_recvlogical, subscribers and drivers stream slots from here as from the server."""
+    give_source_options(source_option, source)
     check_source(source)
     if status:
         with loading():
