@@ -48,7 +48,10 @@ _SIZES = tuple(1 << shift for shift in (24, 20, 21, 22, 23, 25, 26, 27, 28, 29, 
 """That segments may have, PostgreSQL's default first."""
 _KEEP_ALL = segment_name(1, 0, 16 << 20)
 """What `%r` says: nothing may be removed of the archive on our account."""
-_BEGINNINGS = "It goes on from a base backup, from a directory that has a segment, or, in an empty directory, from where a catalog state (--catalog) needs WAL."
+_BEGINNINGS = (
+    "It goes on from a base backup, from a directory that has a segment, or, in an empty directory, from where a catalog state "
+    "(--catalog) needs WAL."
+)
 _ASKED: dict[tuple[str, int], float] = {}
 """When the archive was last asked for what follows, by folder and beginning."""
 _LEASES: dict[str, Lease] = {}
