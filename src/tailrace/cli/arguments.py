@@ -73,8 +73,9 @@ def _pair(text: str) -> tuple[str, str | None]:
     return name, value if equals else None
 
 
-def check_source(source: str) -> str:
-    """A SOURCE that may be one: a server's, a directory that is there, or the URL of a store."""
+def check_source(source: str, options: list[str] | None = None) -> str:
+    """A SOURCE that may be one: a server's, a directory that is there, or the URL of a store, which is opened with these options."""
+    give_source_options(options, source)
     if not is_dsn(source):
         existing(source)
     return source

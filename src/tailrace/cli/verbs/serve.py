@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tailrace.cli.arguments import check_source, give_source_options
+from tailrace.cli.arguments import check_source
 from tailrace.cli.choice import On
 from tailrace.cli.loading import loading
 from tailrace.cli.verbs.options import LiveSourceArgument, OnOption, SourceOptions
@@ -50,8 +50,7 @@ def serve(
     source_option: SourceOptions = None,
 ) -> None:
     """Serve PostgreSQL's replication protocol: pg_recvlogical, subscribers and drivers stream slots from here as from the server."""
-    give_source_options(source_option, source)
-    check_source(source)
+    check_source(source, source_option)
     if status:
         with loading():
             from tailrace.cli.server_status import print_status

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tailrace.cli.arguments import check_source, give_source_options
+from tailrace.cli.arguments import check_source
 from tailrace.cli.choice import On
 from tailrace.cli.loading import loading
 from tailrace.cli.verbs.options import LiveSourceArgument, OnOption, SourceOptions
@@ -41,8 +41,7 @@ def sql(
     source_option: SourceOptions = None,
 ) -> None:
     """Carry out SQL as psql does: the functions and views of logical decoding, on slots that are kept outside of the server."""
-    give_source_options(source_option, source)
-    check_source(source)
+    check_source(source, source_option)
     with loading():
         from tailrace.cli.sql import Input, Output, run_session
 
