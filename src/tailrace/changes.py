@@ -139,8 +139,13 @@ def _rows(
         own, values = have[column.number]
         if key_only is not None and key_only.any() and column.number not in batch.relation.identity:
             values = replace(values, valid=values.valid & ~key_only)
-        stored = to_arrow(values, own.live_type, own.typmod, style)
-        arrays.append(widened(stored, _type_of(column, style), f"column {column.name} of table {target}"))
+        what = f"column {column.name} of table {target}"
+        try:
+            stored = to_arrow(values, own.live_type, own.typmod, style)
+        except UsageError as error:
+            error.context = error.context or what
+            raise
+        arrays.append(widened(stored, _type_of(column, style), what))
     fields = list(row_schema(target, style))
     if not fields:
         return pa.array([{} if here else None for here in present.tolist()], pa.struct([]))

@@ -28,7 +28,7 @@ from tailrace.feed import (
     UnplannedFeed,
     WantedTable,
 )
-from tailrace.model import Lsn, Relation
+from tailrace.model import Comments, Lsn, Relation
 
 Rows = Callable[[], Iterable[pa.RecordBatch]]
 """Gives rows, each time that it is called; a worker may call it."""
@@ -40,6 +40,7 @@ class CopiedTable:
 
     relation: Relation
     parts: Sequence[Rows]
+    comments: Comments | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ class CopyFeed(UnplannedFeed):
         return self
 
     def tables(self, names: Sequence[tuple[str, str]] = ()) -> Mapping[int, FeedTable]:
-        return {each.relation.oid: FeedTable(each.relation) for each in self.copied}
+        return {each.relation.oid: FeedTable(each.relation, comments=each.comments) for each in self.copied}
 
     def table(self, oid: int) -> FeedTable | None:
         return self.tables().get(oid)

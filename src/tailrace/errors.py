@@ -85,6 +85,11 @@ def count_of(number: int, noun: str, verb: str = "") -> str:
     return " ".join(filter(None, (f"{number:,} {noun}s", verb)))
 
 
+def shortened(value: str, most: int = 80) -> str:
+    """A value as a message shows it."""
+    return value if len(value) <= most else f"{value[:most]}… ({len(value):,} characters)"
+
+
 class UsageError(TailraceError):
     """The request does not fit: option, name, position."""
 

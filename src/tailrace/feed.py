@@ -8,14 +8,14 @@ sequence). An outlet knows nothing of what is behind its feed. `pipeline.Pipelin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
 
 from tailrace.dataclass import dataclass
 from tailrace.errors import TailraceError
-from tailrace.model import Column, Lsn, Relation
+from tailrace.model import Column, Comments, Lsn, Relation
 from tailrace.wal.log_fingerprint import Difference, LogFingerprint
 
 if TYPE_CHECKING:  # whoever only asks where a slot is loads no types
@@ -126,7 +126,7 @@ class FeedTable:
     """A table of the source where the span ends, or as it was last before the commit at `dropped` dropped it. Its rows were
     written anew by rewrites into the relations `rewrites` (by oid: what ALTER TABLE calls transient heaps), and removed by
     `truncations`. `lost` are columns that were dropped in the span, as they were before; `altered` says whether any column was
-    dropped, changed or added."""
+    dropped, changed or added. `comments` are None if the feed does not tell of them; `commented` says whether any changed in the span."""
 
     relation: Relation
     dropped: Lsn | None = None
@@ -134,6 +134,8 @@ class FeedTable:
     truncations: tuple[TableTruncation, ...] = ()
     lost: tuple[Column, ...] = ()
     altered: bool = False
+    comments: Comments | None = None
+    commented: bool = False
 
 
 class Feed(Protocol):
@@ -154,6 +156,10 @@ class Feed(Protocol):
 
     def table(self, oid: int) -> FeedTable | None:
         """A table that need not have any; None if nothing is known of it."""
+        ...
+
+    def defined_anew(self, oids: Collection[int]) -> Collection[int]:
+        """Of these tables at least those that were dropped, renamed, altered or commented on in the span."""
         ...
 
     def retypes(self, oid: int) -> Sequence[tuple[str, Lsn]]:
@@ -199,6 +205,9 @@ class Feed(Protocol):
 
 class UnplannedFeed:
     """What feeds have in common behind which there is no log to read: all columns come out, and of what stands in a log nothing is known."""
+
+    def defined_anew(self, oids: Collection[int]) -> Collection[int]:
+        return oids
 
     def retypes(self, oid: int) -> Sequence[tuple[str, Lsn]]:
         return ()

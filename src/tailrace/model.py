@@ -167,6 +167,14 @@ class Relation:
         return f"{self.schema}.{self.name}"
 
 
+class Comments(NamedTuple):
+    """What COMMENT ON says of a relation, and of its columns by attribute number. Where it says nothing of the relation, that is empty; a column of
+    which nothing is said is not there."""
+
+    relation: str = ""
+    columns: tuple[tuple[int, str], ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Transaction:
     """A committed top-level transaction. Batches refer to it by its ordinal.

@@ -163,6 +163,12 @@ def test_once_and_again(server: Server, tmp_path: Path, tailrace: Run) -> None:
     assert f"complete: {line['lsn']}" in out.splitlines()
 
     assert tailrace("lake", "wait", lake, end) == (0, f"{line['lsn']}\n", "")
+    code, out, err = tailrace("lake", "wait", tmp_path / "lkae", end)
+    assert (code, out) == (1, "")
+    assert err.splitlines()[0].endswith(f'there is no lake at "{tmp_path}/lkae"')
+    code, _, err = tailrace("lake", "wait", tmp_path / "lkae", end, "--timeout", "0.1s")
+    assert code == 1
+    assert "is not there after 0.1 seconds" in err
     code, out, err = tailrace("lake", "wait", lake, "7/0", "--timeout", "0.2s")
     assert (code, out) == (1, "")
     assert f"is complete up to {line['lsn']} only after 0.2 seconds, not up to 7/0" in err

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from lake.test_mirror import TYPES
 from support.iceberg_tables import iceberg_rows, iceberg_table
+from support.s3_servers import SeaweedFS
 from support.servers import Server
 from tailrace.errors import CorruptFile, Overtaken, TailraceError, UnsupportedFile
 from tailrace.lake.files.file_changes import FileChanges
@@ -29,6 +32,7 @@ from tailrace.lake.reading import read_table, rows_of
 from tailrace.lake.table import CommitNote, FileLayout
 from tailrace.pipeline import open_pipeline
 from tailrace.storage.local_store import LocalStore
+from tailrace.storage.open_store import open_store
 
 SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string()), ("at", pa.timestamp("us", "UTC")), ("n", pa.decimal128(10, 2))])
 LAYOUT = FileLayout(("id",))
@@ -82,6 +86,21 @@ def test_what_pyiceberg_reads(tmp_path: Path) -> None:
     assert {each.path: each.statistics for each in anew.open().files} == {
         each.path: each.statistics for each in found.open().files
     }
+
+
+def test_the_guide_reads_a_bucket(seaweedfs: SeaweedFS) -> None:
+    """Its example, with the names of what a server of one's own wants."""
+    url, options = seaweedfs.url, seaweedfs.options
+    _edited(IcebergVersion(open_store(f"{url}/app/public.orders", options)), _rows(0, 7))
+    guide = (Path(__file__).parents[2] / "docs/guides/iceberg.md").read_text()
+    (code,) = re.findall(r"^```\n(from pyiceberg\.io .*?)^```$", guide, re.MULTILINE | re.DOTALL)
+    wanted = re.findall(r'"(s3\.[a-z-]+)"', code)
+    values = ["us-east-1", options["aws_endpoint_url"], options["aws_access_key_id"], options["aws_secret_access_key"]]
+    here = code.replace("s3://lake/app", f"{url}/app")
+    here = re.sub(r"^store = .*$", f"store = {dict(zip(wanted, values, strict=True))!r}", here, flags=re.MULTILINE)
+    names: dict[str, Any] = {}
+    exec(compile(here, "iceberg.md", "exec"), names)
+    assert len(names["orders"].scan().to_arrow()) == 7
 
 
 def test_filters_find_their_rows(tmp_path: Path) -> None:

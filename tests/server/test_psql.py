@@ -42,7 +42,9 @@ STORY = (
     "CREATE FUNCTION f3(numeric(10,2), mood, shop.items) RETURNS TABLE (a int, b mood[]) LANGUAGE sql AS 'SELECT 1, NULL::mood[]'",
     "CREATE FUNCTION f4() RETURNS SETOF a LANGUAGE sql AS 'SELECT * FROM a'", "CREATE FUNCTION shop.f1(a int) RETURNS int LANGUAGE sql AS 'SELECT 1'",
     "CREATE PROCEDURE pr(a int, INOUT b int DEFAULT 1 + 2) LANGUAGE plpgsql AS 'BEGIN END'",
-    "CREATE AGGREGATE add_up (int) (sfunc = int4pl, stype = int)",
+    "CREATE AGGREGATE add_up (int) (sfunc = int4pl, stype = int)", "COMMENT ON TABLE shop.items IS 'what''s for sale'",
+    "COMMENT ON COLUMN shop.items.p IS 'the price'", "COMMENT ON SCHEMA shop IS 'the shop'", "COMMENT ON INDEX a_low IS 'small letters'",
+    "COMMENT ON FUNCTION f1(int, text, int[]) IS 'does nothing'", "COMMENT ON COLUMN a.v IS 'a value'", "COMMENT ON COLUMN va.v IS 'of the view'",
 )  # fmt: skip
 SINCE_15 = (
     "CREATE PUBLICATION pa FOR TABLE a (id, v, n), shop.items WHERE (id < 5 AND p > 2)", "CREATE PUBLICATION psch FOR TABLES IN SCHEMA shop",
@@ -56,7 +58,7 @@ MORE = (
     r"\ds", r"\dv", r"\dm", r"\dt *.i*", r"\dRp+ pa", r"\d full_identity", r"\d shop.items", r"\d part3", r"\d parent", r"\d child", r"\d ma",
     r"\d unl", r"\d a_v", r"\d a_n", r"\d b_pkey", r"\d p*1",
     r"\df *.*", r"\df percentile*", r"\dfa shop.*", r"\d+ opts", r"\d+ full_identity", r"\d+ parent", r"\d+ child", r"\d+ unl", r"\d+ a_low",
-    r"\d+ shop.items", r"\d+ f1",
+    r"\d+ shop.items", r"\d+ f1", r"\dn+",
 )  # fmt: skip
 """With the newest psql alone."""
 TOLD = re.compile(r"^NOTICE:  pg_\w+ is not tracked: no rows of it are known here\n|^HINT:  Perhaps you meant .*\n", re.MULTILINE)

@@ -175,7 +175,23 @@ def test_an_empty_directory_begins_where_the_catalog_state_does(case: Case, tail
     here = tailrace("decode", empty, *words, _command(case.wal_dir))
     assert here[:2] == there[:2], here[2]
     code, _, err = tailrace("decode", empty, *words, "exit 1")
-    assert (code, "none that is wanted comes by the restore_command" in err) == (1, True), err
+    assert (code, "none that is wanted comes by the restore_command\nHINT:  WAL is wanted from " in err) == (1, True), err
+
+
+def test_a_lake_of_an_empty_directory(case: Case, tailrace: Run, tmp_path: Path) -> None:
+    """As the guide has it; a later run has the command from the state location."""
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    where = ("mirror", empty, "--database", case.meta["dbname"], "--to", tmp_path / "lake", "--state", tmp_path / "slots")
+    words = (*where, "--catalog", tmp_path / "state")
+    code, out, err = tailrace(*words)
+    assert (code, out, "no WAL segments in" in err) == (1, "", True), err
+    code, out, err = tailrace(*where, "--restore-command", _command(case.wal_dir))
+    assert (code, out, "where a catalog state (--catalog) needs WAL" in err) == (1, "", True), err
+    code, out, err = tailrace(*words, "--restore-command", _command(case.wal_dir))
+    assert (code, "is complete up to" in out) == (0, True), err
+    assert tailrace(*where)[:2] == (0, out)
+    assert not any(empty.iterdir())
 
 
 def test_what_nobody_wants_any_more_goes(

@@ -80,6 +80,30 @@ def test_a_bucket_is_decoded_as_a_directory_is(
     assert tailrace("wal", "verify", bucket.url)[1].replace(ending, "") == sound.replace(str(case.wal_dir), bucket.url)
 
 
+def test_options_of_the_store_stand_with_the_source(
+    case: Case, seaweedfs: SeaweedFS, tailrace: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Of the source alone: the lake has its own."""
+    bucket = BucketArchive.new(seaweedfs)
+    bucket.put_all(case.wal_dir)
+    for name in bucket.environment:
+        monkeypatch.delenv(name, raising=False)
+    options = [word for name, value in bucket.options.items() for word in ("--source-option", f"{name}={value}")]
+    words = _words(case, tmp_path / "state")
+    there = tailrace("decode", case.wal_dir, *words)
+    assert tailrace("decode", bucket.url, *words, *options)[:2] == there[:2]
+    assert tailrace("wal", "ls", bucket.url, *options)[0] == 0
+    lake = ("--to", tmp_path / "lake", "--state", tmp_path / "slots")
+    code, out, err = tailrace("mirror", bucket.url, *words, *lake, *options)
+    assert (code, "is complete up to" in out) == (0, True), err
+    for source, shown in ((case.wal_dir, str(case.wal_dir)), ("host=h password=secret", "host=h")):
+        code, out, err = tailrace("decode", source, *words, "--source-option", "aws_region=eu")
+        assert (code, out) == (1, "")
+        assert f'"{shown}' in err
+        assert "is not the URL of a store, and has no options\nHINT:  Leave out aws_region." in err
+        assert "secret" not in err
+
+
 def test_what_is_said_of_its_files_names_the_bucket(case: Case, archive: BucketArchive, tailrace: Run, tmp_path: Path) -> None:
     code, _, err = tailrace("decode", archive.url, *_words(case, tmp_path / "state"))
     assert (code, f'no WAL segments in "{archive.url}"' in err) == (1, True), err

@@ -191,6 +191,39 @@ def test_a_path_is_the_source_and_names_are_sql(spark: SparkSession, case: Case,
     assert as_python(spark.read.format("tailrace").options(**wanted).load(str(case.data_dir))) == every
 
 
+def test_columns_have_their_comments(spark: SparkSession) -> None:
+    """Those of where the range ends."""
+    with Server(18, test_decoding=False) as server:
+        start = server.flush_lsn()
+        server.say(
+            "CREATE TABLE said (id int PRIMARY KEY, kind text, twice int GENERATED ALWAYS AS (id * 2) VIRTUAL)",
+            "COMMENT ON COLUMN said.id IS 'the first'", "INSERT INTO said VALUES (1, 'a')",
+        )  # fmt: skip
+        end = server.flush_lsn()
+        server.say(
+            "COMMENT ON COLUMN said.id IS 'the key'",
+            "COMMENT ON COLUMN said.kind IS 'what it is'",
+            "INSERT INTO said VALUES (2, 'b')",
+        )
+        server.stop()
+        wanted = {"source": str(server.data_dir), "database": server.dbname, "table": "public.said", "startLsn": start}
+
+        def frame(**more: str) -> DataFrame:
+            return spark.read.format("tailrace").options(**wanted, **more).load()
+
+        def comments(fields: Any) -> dict[str, str]:
+            return {field.name: field.metadata["comment"] for field in fields if "comment" in field.metadata}
+
+        for side in ("new", "old"):
+            assert comments(frame().schema[side].dataType) == {"id": "the key", "kind": "what it is"}
+            assert comments(frame(endLsn=end).schema[side].dataType) == {"id": "the first"}
+        assert comments(frame().schema) == {}
+        feed = frame(readChangeFeed="true")
+        assert comments(feed.schema) == {"id": "the key", "kind": "what it is"}
+        assert sorted((row.id, row.kind) for row in feed.collect()) == [(1, "a"), (2, "b")]
+        assert [tuple(row.new) for row in frame(endLsn=end).collect()] == [(1, "a")]
+
+
 def test_a_partitioned_table_has_the_changes_of_its_leaves(spark: SparkSession, tmp_path: Path) -> None:
     """Of those that were its leaves as the change saw it: the text shows which rows were detached, and that is said here."""
     case = open_case("partitions", 18, "with_slot", tmp_path)

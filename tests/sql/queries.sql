@@ -137,3 +137,7 @@ SELECT ('{"a": {"b" : [1, 2.50, "x\u00fcy", null]}, "n": 12.50, "a\"b": true, "d
 SELECT j -> 'b' ->> 2, j -> 'b' ->> 3, j -> 'b' -> 3, j -> 'b' -> -1, j -> 'b' -> 9, j -> 'none', j ->> 'b', j ->> 'n' FROM (SELECT '{"b" : [1, 2.50, "x\u00fc\"y", null], "n": 12.50}'::json AS j) AS s;
 SELECT (j ->> 'n')::float8 + 1, (j -> 'n')::text, j -> 0, j -> 'n' -> 'x', count(j) OVER () FROM (SELECT '{"n": 12.50, "d": 1, "d": [ 2 , {} ]}'::json AS j) AS s;
 SELECT '{"d": 1, "d": [ 2 , {} ]}'::json -> 'd', ' [ ] '::json -> 0, '"s"'::json -> 'a', 'null'::json IS NULL, NULL::json -> 'a', '[1,[2,3]]'::json -> 1 ->> 0;
+SELECT obj_description('t'::regclass), obj_description('t'::regclass, 'pg_class'), obj_description('t'::regclass, 'pg_type');
+SELECT obj_description('p'::regclass, 'pg_class'), col_description('t'::regclass, 2), col_description('t'::regclass, 1), obj_description(1242, 'pg_proc');
+SELECT objsubid, description FROM pg_description WHERE objoid = 't'::regclass AND classoid = 'pg_class'::regclass ORDER BY objsubid;
+SELECT classoid::regclass, count(*) FROM pg_description d WHERE classoid IN ('pg_proc'::regclass, 'pg_operator'::regclass) GROUP BY classoid ORDER BY classoid;

@@ -22,7 +22,8 @@ SETTINGS = (
 STORY = (
     "CREATE TABLE t (i int primary key, v text)", "INSERT INTO t VALUES (1,'x'),(2,'y')", "UPDATE t SET v='z' WHERE i=2",
     "INSERT INTO t VALUES (3,NULL)", "CREATE TABLE p (f float8, b bytea, s timestamptz, i interval)",
-    "INSERT INTO p VALUES (0.1::float4, '\\x00ff', '2026-01-02 03:04:05+00', '1 day 2 hours')",
+    "INSERT INTO p VALUES (0.1::float4, '\\x00ff', '2026-01-02 03:04:05+00', '1 day 2 hours')", "COMMENT ON TABLE t IS 'a table'",
+    "COMMENT ON COLUMN t.v IS 'wrong'", "COMMENT ON COLUMN t.v IS 'größer'",
 )  # fmt: skip
 FAILING = (
     "SELECT 1/0",

@@ -48,6 +48,7 @@ What the table cannot say:
 - A base type whose functions are the server's own (`CREATE FUNCTION … LANGUAGE internal AS 'textout'`) prints, and is sent in binary, as
   the built-in type that has them, by what pg_proc said at the moment. In Arrow it is a string.
 - Domains are as their base, enums are strings, composite types, ranges and multiranges are strings of their text.
+- A virtual generated column (18) is no column of a DataFrame or of a lake: its values are stored nowhere, and so are in no log.
 """
 
 

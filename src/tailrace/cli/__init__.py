@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 import sys
 import warnings
 from collections.abc import Callable
@@ -23,6 +24,10 @@ _NO_ROOM = ("can't start new thread", "failed to map segment from shared object"
 """What Python and the dynamic linker say without a MemoryError."""
 
 
+_SETTING = re.compile(r"\b(numeric|arrays|times|on_error)=(\w+)")
+"""As hints have settings, in the words of Python and of Spark's options."""
+
+
 def main() -> None:
     """Run the command line."""
     ready_streams()
@@ -37,6 +42,7 @@ def main() -> None:
             finally:
                 sys.stdout.flush()
         except TailraceError as error:
+            error.hint = _SETTING.sub(_as_option, error.hint)
             _fail(str(error))
         except ModuleNotFoundError as error:
             if error.name not in _EXTRAS:
@@ -68,6 +74,11 @@ def _fail_with(error: OSError) -> NoReturn:
         _fail(_OUT_OF_MEMORY)
     what = f'use "{error.filename}"' if error.filename else "write output"
     _fail(f"could not {what}: {error.strerror or error}")
+
+
+def _as_option(setting: re.Match[str]) -> str:
+    """As the command line spells it."""
+    return f"--{setting[1].replace('_', '-')} {setting[2]}"
 
 
 def _fail(message: str) -> NoReturn:

@@ -12,7 +12,7 @@ from pathlib import Path
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.sources.dsn import is_dsn
-from tailrace.sources.named import absolute, existing
+from tailrace.sources.named import absolute, existing, is_stored
 from tailrace.window import WindowSize, parse_size
 
 _SECONDS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
@@ -73,11 +73,23 @@ def _pair(text: str) -> tuple[str, str | None]:
     return name, value if equals else None
 
 
-def check_source(source: str) -> str:
-    """A SOURCE that may be one: a server's, a directory that is there, or the URL of a store."""
+def check_source(source: str, options: list[str] | None = None) -> str:
+    """A SOURCE that may be one: a server's, a directory that is there, or the URL of a store, which is opened with these options."""
+    give_source_options(options, source)
     if not is_dsn(source):
         existing(source)
     return source
+
+
+def give_source_options(texts: list[str] | None, source: str, catalog: str | None = None) -> None:
+    """With these the store is opened in which SOURCE is, and the catalog state, if that is in one. Raises UsageError where neither is."""
+    if not texts:
+        return
+    from tailrace.sources.stored import give_options  # noqa: PLC0415 - who has a directory waits for no store's client
+
+    options = {name: value or "" for name, value in parse_pairs(texts).items()}
+    for each in [each for each in (source, catalog or "") if is_stored(each)] or [source]:
+        give_options(each, options)
 
 
 def source_of(source: str | Path) -> str:

@@ -78,7 +78,7 @@ def _trouble(table: LakeTable, quarantined: dict[int, int]) -> dict[str, Any]:
 
 
 def wait(url: str, options: dict[str, str | None], lsn: Lsn, seconds: float | None) -> None:
-    """Raises PeerError (57014) where that takes longer."""
+    """Raises PeerError (57014) where that takes longer, and UsageError where there is no lake, unless it is said how long to wait for one."""
     store = _opened(url, options)
     deadline = None if seconds is None else time.monotonic() + seconds
     told = False
@@ -87,6 +87,9 @@ def wait(url: str, options: dict[str, str | None], lsn: Lsn, seconds: float | No
         if catalog is not None and catalog.complete >= lsn:
             sys.stdout.write(f"{catalog.complete}\n")
             return
+        if catalog is None and deadline is None:
+            hint = "tailrace mirror makes it. Give --timeout to wait for one that is about to be made."
+            raise UsageError(f'there is no lake at "{store.url}"', hint=hint, sqlstate="42704")
         if catalog is None and not told:
             warn(f'there is no lake at "{store.url}" yet; waiting for one')
             told = True

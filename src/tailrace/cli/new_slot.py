@@ -89,7 +89,7 @@ def new_slot(
             hint="--physical-slot and --keep are for a server that is connected to.", sqlstate="42601",
         )  # fmt: skip
     restore_with(command.source, how.restore_command)
-    segments = Source.open(command.source).segments
+    segments = Source.open(command.source, command.catalog.needs_wal_from if command.catalog else None).segments
     location = None if _is_nothing(state) else open_or_make(state, segments.system)
     with counted("records") as progress:
         runner = runner_for(on, segments.stop_lsn - segments.first_lsn, progress.tell)

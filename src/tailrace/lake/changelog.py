@@ -14,11 +14,12 @@ from tailrace.dataclass import dataclass
 from tailrace.delta_log.actions import DataFile
 from tailrace.errors import TailraceError
 from tailrace.feed import Feed
+from tailrace.lake.doubles import withdraw_doubles
 from tailrace.lake.files.data_files import DataFiles
 from tailrace.lake.layouts.changes import append
 from tailrace.lake.run_lock import one_run
 from tailrace.lake.staging import FileWritten, Progress, Staged, counting, stage_changes, staging
-from tailrace.lake.targets import TableErrors, TargetTable, find_targets, withdraw_doubles
+from tailrace.lake.targets import TableErrors, TargetTable, find_targets
 from tailrace.model import Lsn
 from tailrace.storage.local_store import LocalStore
 from tailrace.types.registry import ArrowStyle

@@ -219,7 +219,7 @@ class Lake:
     # -- which tables ------------------------------------------------------------------------------------------------------------------
 
     def _changed(self, feed: Feed, catalog: LakeCatalog) -> dict[int, FeedTable]:
-        """Those with changes, and those of the lake that were dropped or got another name, or, where that matters, other columns."""
+        """Those with changes, and those of the lake that were dropped or got another name, other comments, or, where that matters, other columns."""
         tables = {}
         for oid, each in feed.tables().items():
             if not is_followed(each.relation):
@@ -227,11 +227,14 @@ class Lake:
             relation = self._shown(feed, catalog.tables.get(oid), each.relation)
             if relation is not None and (each.relation.kind == "r" or feed.span.publications):
                 tables[oid] = replace(each, relation=relation)
-        for oid, table in catalog.tables.items():
-            if oid in tables or table.dropped is not None or (found := feed.table(oid)) is None:
+        others = {oid: table for oid, table in catalog.tables.items() if oid not in tables and table.dropped is None}
+        anew = feed.defined_anew(others.keys())
+        for oid, table in others.items():
+            if (oid not in anew and table.held is None) or (found := feed.table(oid)) is None:
                 continue
             is_renamed = (found.relation.schema, found.relation.name) != (table.schema, table.name)
-            if found.dropped is not None or is_renamed or (found.altered and self.layout.follows_columns and table.version >= 0):
+            is_altered = found.commented or (found.altered and self.layout.follows_columns)
+            if found.dropped is not None or is_renamed or (is_altered and table.version >= 0):
                 tables[oid] = replace(found, relation=self._shown(feed, table, found.relation) or found.relation)
         return tables
 
@@ -298,8 +301,9 @@ class Lake:
         if position is not None and catalog.copied is not None:  # nobody truncated it while it was locked
             truncations = tuple(truncation for truncation in truncations if truncation.commit_lsn >= catalog.copied.end)
         target = TargetTable(
-            each.relation, each.dropped, style, found, position, span, feed.fingerprint_before, each.rewrites, truncations
-        )
+            each.relation, each.dropped, style, found, position, span, feed.fingerprint_before, each.rewrites, truncations,
+            comments=each.comments, commented=each.commented,
+        )  # fmt: skip
         return self.layout.shaped(target, each.lost)
 
     def opened(self, table: LakeTable) -> TableVersion:

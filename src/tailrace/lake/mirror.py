@@ -16,11 +16,12 @@ from typing import Self
 from tailrace.dataclass import dataclass
 from tailrace.errors import TailraceError
 from tailrace.feed import Feed
+from tailrace.lake.doubles import withdraw_doubles
 from tailrace.lake.files.file_changes import EditedFiles
 from tailrace.lake.run_lock import one_run
 from tailrace.lake.staging import Progress, counting, stage_changes, staging
 from tailrace.lake.table_change import BroughtUp, bring_up, replaced_at
-from tailrace.lake.targets import TableErrors, TargetTable, find_targets, withdraw_doubles
+from tailrace.lake.targets import TableErrors, TargetTable, find_targets
 from tailrace.model import Lsn
 from tailrace.storage.local_store import LocalStore
 from tailrace.types.registry import ArrowStyle

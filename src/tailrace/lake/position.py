@@ -25,6 +25,7 @@ from tailrace.changes import DEFAULT, row_schema
 from tailrace.dataclass import dataclass
 from tailrace.errors import MissingHistory, TailraceError, UsageError
 from tailrace.feed import Feed, FeedSpan
+from tailrace.lake.files.comments import COMMENTED, LakeComments
 from tailrace.lake.files.statistics import without_statistics
 from tailrace.lake.table import METADATA, CommitNote, FileLayout, OpenTable
 from tailrace.model import PAGE_SIZE, Lsn, Relation
@@ -91,6 +92,8 @@ class TableIdentity:
     """What stands before `span.stop`. It changes with each commit, and is none of what the configuration says."""
     kept: tuple[tuple[int, str, str], ...] = ()
     """Columns that the table has, and the relation has no more."""
+    comments: LakeComments | None = None
+    """None: nothing is known of them."""
     quarantine: str | None = None
     """What the table is to say of changes that are in quarantine; None: what it does."""
 
@@ -130,8 +133,9 @@ class TableIdentity:
         app_id = _app_id(span.system, span.timeline)
         by_name = {app_id + what: number for what, number in numbers.items()}
         quarantine = {} if self.quarantine is None else {QUARANTINE: self.quarantine}
-        settings = {CONFIGURATION: self.text, **_keys_of(self.relation), **quarantine}
-        return CommitNote({METADATA: json.dumps(said)}, by_name, self.unbounded, settings)
+        commented = {} if self.comments is None else {COMMENTED: self.comments.setting}
+        settings = {CONFIGURATION: self.text, **_keys_of(self.relation), **commented, **quarantine}
+        return CommitNote({METADATA: json.dumps(said)}, by_name, self.unbounded, settings, comments=self.comments)
 
 
 def _keys_of(relation: Relation) -> dict[str, str]:

@@ -19,6 +19,7 @@ import pyarrow as pa
 from tailrace.dataclass import dataclass
 from tailrace.delta_log.actions import DataFile
 from tailrace.errors import Overtaken
+from tailrace.lake.files.comments import LakeComments
 from tailrace.lake.files.data_files import DataFiles
 from tailrace.lake.files.file_changes import NO_CHANGES, FileChanges
 from tailrace.lake.files.known_bounds import KnownBounds
@@ -44,6 +45,8 @@ class CommitNote:
     unbounded: frozenset[str] | None = frozenset()
     settings: Mapping[str, str] = field(default_factory=dict)
     vectors: bool = False
+    comments: LakeComments | None = None
+    """What the table and its columns are to say; None: what they do."""
     kept_for: float | None = None
     """Seconds that versions behind the newest can be read; None: as long as the format has it by default."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import field, replace
 from functools import cache, partial
 from pathlib import Path
@@ -19,10 +19,11 @@ from tailrace.dataclass import dataclass
 from tailrace.errors import InsufficientLogging, MissingHistory, Overtaken, PeerError, TailraceError, UsageError
 from tailrace.feed import Feed, FeedSpan, FeedTable, TableTruncation, WantedTable
 from tailrace.lake.delta.table import DeltaVersion, find, is_begun, log_of, tables_in
+from tailrace.lake.files.comments import LakeComments
 from tailrace.lake.folders import Claim, folders_for, is_filled, move
 from tailrace.lake.position import STYLES, TablePosition, check_reaches, history_error, position_of
 from tailrace.lake.table import AGAIN, TABLE_ERRORS, TableVersion
-from tailrace.model import FIRST_NORMAL_OID, Lsn, Relation
+from tailrace.model import FIRST_NORMAL_OID, Comments, Lsn, Relation
 from tailrace.publications.subscription import only_columns
 from tailrace.storage.local_store import LocalStore
 from tailrace.types.quoting import quote_identifier
@@ -49,6 +50,9 @@ class TargetTable:
     rewrites: frozenset[int] = frozenset()
     truncations: tuple[TableTruncation, ...] = ()
     lost: frozenset[int] = frozenset()
+    comments: Comments | None = None
+    commented: bool = False
+    """Whether comments may have changed in the span. Both are as in `FeedTable`."""
     quarantine: str | None = None
     """What the commit is to say of changes that are in quarantine (`lake/quarantine.py`); None: what the table says."""
 
@@ -60,6 +64,12 @@ class TargetTable:
     def path(self) -> Path:
         """Of one in a directory."""
         return self.found.path
+
+    def said(self, *, in_changes: bool = False) -> LakeComments | None:
+        """What the table is to say of itself, and of its columns, which lie in the rows of a table of changes if that is said."""
+        if self.comments is None:
+            return None
+        return LakeComments.of(self.comments, self.relation, self.lost, in_changes=in_changes)
 
     def wanted(self, *, fill_missing: bool) -> WantedTable:
         """What a feed is asked for to bring it up."""
@@ -233,7 +243,8 @@ def _shown(
     """The same, what is wanted with the columns that come out of the feed; of a table whose changes do no longer, with those that
     it has. What is new and has no changes in the feed is left out."""
     if not feed.span.publications:
-        return {oid: each for oid, each in tables.items() if wanted is not None or each.relation.kind == "r" or oid in there}
+        mine = {oid: each for oid, each in tables.items() if wanted is not None or each.relation.kind == "r" or oid in there}
+        return {oid: replace(each, relation=feed.shown(each.relation) or each.relation) for oid, each in mine.items()}
     shown = {}
     for oid, each in tables.items():
         if not _is_wanted(each.relation, wanted):
@@ -304,7 +315,7 @@ def _target(
     """A table to bring up, or None if it is where it is to be. Raises TailraceError if it cannot be."""
     make = partial(
         TargetTable, each.relation, each.dropped, fingerprint_before=fingerprint_before, rewrites=each.rewrites,
-        truncations=each.truncations,
+        truncations=each.truncations, comments=each.comments, commented=each.commented,
     )  # fmt: skip
     if table is not None:
         position, found = table.position, table.found.moved(folder)
@@ -342,25 +353,6 @@ def _check_not_just_made(folder: Path, span: FeedSpan, name: str) -> None:
         raise Overtaken(f"table {name} has been made by another run since this one has begun", hint=AGAIN)
 
 
-def withdraw_doubles(directory: Path, made: Sequence[TargetTable], span: FeedSpan, errors: TableErrors, away: Path) -> set[Path]:
-    """For runs that nothing keeps apart: take back what was `made` by this one where another has made the same table at the same
-    time, in a folder of another name: it goes to `away`. Each of both may, and then none is there, and running again makes
-    one."""
-    folders: dict[int, set[Path]] = {}
-    for path in tables_in(directory):
-        with suppress(OSError, TailraceError):  # taken back by who saw ours; or it was told of when the run began
-            position = position_of(find(path), span)
-            if position is not None:
-                folders.setdefault(position.oid, set()).add(path)
-    withdrawn = set()
-    for target in made:
-        if len(folders.get(target.relation.oid, ())) > 1 and target.path in folders[target.relation.oid]:
-            target.path.rename(away / target.path.name)
-            withdrawn.add(target.path)
-            errors.add(target.name, Overtaken(f"table {target.name} has been made by another run, in another folder", hint=AGAIN))
-    return withdrawn
-
-
 def kept_style(style: ArrowStyle, position: TablePosition) -> ArrowStyle:
     """What is text in a table stays text."""
     return replace(style, **{name: "text" for name in STYLES if position.style.get(name) == "text"})  # type: ignore[arg-type]
@@ -371,14 +363,14 @@ def check_fit(each: FeedTable, span: FeedSpan) -> None:
     relation = each.relation
     if relation.kind == "p" and not span.publications:
         raise UsageError(
-            f'"{_name(each.relation)}" is a partitioned table',
+            f'"{_name(relation)}" is a partitioned table',
             hint="Its rows are in its partitions: name these, or no tables at all.", sqlstate="42809",
         )  # fmt: skip
     if relation.kind not in "rp":
-        raise UsageError(f'"{_name(each.relation)}" is not a table', sqlstate="42809")
+        raise UsageError(f'"{_name(relation)}" is not a table', sqlstate="42809")
     if relation.persistence != "p":
         raise UsageError(
-            f'the log has no changes of unlogged table "{_name(each.relation)}"',
+            f'the log has no changes of unlogged table "{_name(relation)}"',
             hint="ALTER TABLE … SET LOGGED",
             sqlstate="42809",
         )
@@ -387,14 +379,15 @@ def check_fit(each: FeedTable, span: FeedSpan) -> None:
 
 def _check_columns(each: FeedTable) -> None:
     """Raise UsageError for columns that no Delta table has."""
+    relation = each.relation
     names: dict[str, str] = {}
-    for column in each.relation.live_columns:
+    for column in relation.live_columns:
         other = names.setdefault(column.name.lower(), column.name)
         if other != column.name:
             raise UsageError(
                 f"columns {quote_identifier(other)} and {quote_identifier(column.name)} are one to Delta",
                 hint="It does not tell capitals from small letters. ALTER TABLE … RENAME COLUMN, and go on.",
-                context=f"table {_name(each.relation)}", sqlstate="42701",
+                context=f"table {_name(relation)}", sqlstate="42701",
             )  # fmt: skip
     if not names:
-        raise UsageError("a Delta table has at least one column", context=f"table {_name(each.relation)}", sqlstate="42P16")
+        raise UsageError("a Delta table has at least one column", context=f"table {_name(relation)}", sqlstate="42P16")

@@ -8,16 +8,19 @@ oid, whatever it is called.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from tailrace.catalog.history.comments import comments_at, comments_changed
 from tailrace.catalog.history.dropped_and_retyped import altered_columns, last_seen
 from tailrace.catalog.history.history import History
 from tailrace.feed import FeedTable, TableTruncation
 from tailrace.model import FIRST_NORMAL_OID, Column, Lsn, Relation
 from tailrace.plan.events import CommittedTruncation
+from tailrace.publications.subscription import stored_columns
+from tailrace.transactions.fates import NEVER
 
 
 def tables_at_end(
@@ -73,17 +76,32 @@ def table_at_end(
     def with_default(column: Column) -> Column:
         return replace(column, missing=column.missing or defaults.get((column.number, column.type)))
 
-    had = {column.number: column for version in before or () for column in version.live_columns}
+    had = {column.number: column for version in before or () for column in stored_columns(version).live_columns}
     lost = tuple(with_default(had[column.number]) for column in relation.columns if column.dropped and column.number in had)
     columns = tuple(map(with_default, relation.columns))
-    return FeedTable(replace(relation, columns=columns), dropped, lost=lost, altered=before is not None)
+    comments = comments_at(history, oid, int(stop if dropped is None else dropped))
+    commented = dropped is None and comments_changed(history, oid, start, stop)
+    return FeedTable(
+        replace(relation, columns=columns), dropped, lost=lost, altered=before is not None, comments=comments, commented=commented
+    )
 
 
-def tables_there(history: History, lsn: Lsn) -> list[Relation]:
-    """The tables of users that were there at `lsn`, by name, but for partitioned ones and those that are not logged."""
+def defined_anew(history: History, oids: Collection[int], since: int) -> Collection[int]:
+    """Of these tables those of which a row of a catalog has changed by a commit at `since` or later; all, if a schema has."""
+    schemas = history.table("pg_namespace").rows
+    if ((schemas.begin >= since) | ((schemas.end >= since) & (schemas.end < NEVER))).any():
+        return oids
+    asked = np.array(sorted(oids), np.int64)
+    about = (("pg_class", "oid"), ("pg_attribute", "attrelid"), ("pg_description", "objoid"))
+    last = np.max([history.table(name).last_changes(column, asked) for name, column in about], axis=0)
+    return frozenset(asked[last >= since].tolist())
+
+
+def tables_there(history: History, lsn: Lsn, persistence: str = "p") -> list[Relation]:
+    """The tables of users that were there at `lsn`, by name, but for partitioned ones; those that are logged, or unlogged (`u`)."""
     classes = history.table("pg_class")
     is_one = (classes["relkind"] == ord("r")) & (classes["oid"] >= FIRST_NORMAL_OID) & (classes["relrewrite"] == 0)
-    is_logged = classes["relpersistence"] == ord("p")
-    rows = classes.rows.seen(np.flatnonzero(is_one & is_logged), int(lsn), -1)
+    is_kept_so = classes["relpersistence"] == ord(persistence)
+    rows = classes.rows.seen(np.flatnonzero(is_one & is_kept_so), int(lsn), -1)
     found = (history.relation_by_oid(oid, int(lsn)) for oid in classes["oid"][rows].tolist())
     return sorted((each for each in found if each is not None), key=lambda each: (each.schema, each.name))

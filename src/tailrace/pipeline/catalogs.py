@@ -91,6 +91,7 @@ class Catalogs:
 
             history.with_defaults = partial(with_defaults, history, defaults)
         history.user_files = frozenset(user_files(self.state.files))
+        history.knows_comments = self.state.knows_comments
         return history
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Self, TypeVar
@@ -13,13 +14,13 @@ from tailrace.catalog.history.history import History
 from tailrace.catalog.state.catalog_state import CatalogState
 from tailrace.feed import ChangesOf, FeedSpan, FeedTable
 from tailrace.model import Lsn, Relation
-from tailrace.past.tables_at_end import table_at_end, tables_at_end
+from tailrace.past.tables_at_end import defined_anew, table_at_end, tables_at_end
 from tailrace.piece_changes import Decoder, changes_of_piece, decode_piece
 from tailrace.pipeline.runner import Runner
 from tailrace.plan.demand import OF_TABLES, Demand
 from tailrace.plan.events import CommittedTruncation
 from tailrace.plan.pieces import Piece
-from tailrace.publications.subscription import Subscription, publication_names, shown_relation
+from tailrace.publications.subscription import Subscription, publication_names, shown_relation, stored_columns
 from tailrace.sources.source import Source
 from tailrace.storage.state_location import definitions_in
 from tailrace.transactions.fates import NEVER
@@ -106,6 +107,10 @@ class PlannedLog(ABC):
         """A table that need not have any."""
         return table_at_end(self.history, (self.span.start, self.span.stop), oid)
 
+    def defined_anew(self, oids: Collection[int]) -> Collection[int]:
+        """Of these tables at least those that were dropped, renamed, altered or commented on in the span."""
+        return defined_anew(self.history, oids, self.span.start)
+
     def retypes(self, oid: int) -> Sequence[tuple[str, Lsn]]:
         """The columns of a table that were given another type, and the commits that did so, in order."""
         return retypes(self.history, oid)
@@ -115,8 +120,15 @@ class PlannedLog(ABC):
         return identity_lost(self.history, oid)
 
     def shown(self, relation: Relation) -> Relation | None:
-        """The relation with the columns that are published of it; None if nothing is."""
-        return relation if self.to is None else shown_relation(self.history, relation, self.to, int(self.span.stop))
+        """The relation with the columns that are published of it, or that are stored, if nothing is asked of publications; None if no change of it
+        is published."""
+        if self.to is None:
+            return stored_columns(relation)
+        return shown_relation(self.history, relation, self.to, int(self.span.stop))
+
+    def would_show(self, relation: Relation) -> bool:
+        """Whether changes of it come out of the feed, or would, if the table were logged."""
+        return self.shown(replace(relation, persistence="p")) is not None
 
     def fingerprint_before(self, lsn: Lsn) -> LogFingerprint | None:
         segments = self.source.segments

@@ -14,7 +14,12 @@ from tailrace.dataclass import dataclass
 from tailrace.errors import TailraceError, UsageError
 from tailrace.model import Relation
 from tailrace.publications.publishing.entry_timeline import Definitions, SyncEntryBuilder, created_at
-from tailrace.publications.publishing.published_relation import check_publications_exist, published_relation, shown_columns
+from tailrace.publications.publishing.published_relation import (
+    VIRTUAL,
+    check_publications_exist,
+    published_relation,
+    shown_columns,
+)
 from tailrace.publications.publishing.relation_sync_entry import RelationSyncEntry
 from tailrace.publications.source_publications import SourcePublications
 from tailrace.transactions.fates import NEVER
@@ -85,6 +90,11 @@ def only_columns(relation: Relation, numbers: Collection[int]) -> Relation:
     )
     identity, primary_key = (key if set(key) <= set(numbers) else () for key in (relation.identity, relation.primary_key))
     return replace(relation, columns=columns, identity=identity, primary_key=primary_key)
+
+
+def stored_columns(relation: Relation) -> Relation:
+    """The relation without its virtual generated columns: nothing of them is stored, and so no log has their values."""
+    return only_columns(relation, {column.number for column in relation.live_columns if column.generated != VIRTUAL})
 
 
 def _entries_before(history: History, oid: int, to: Subscription, upto: int) -> Iterator[RelationSyncEntry]:

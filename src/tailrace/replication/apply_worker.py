@@ -22,11 +22,10 @@ from dataclasses import field, replace
 
 import numpy as np
 
-from tailrace.catalog.names.qualified_names import write_table_name
 from tailrace.catalog.state.catalog_state import CatalogState
 from tailrace.client.server_snapshot import ServerSnapshot, write_something
 from tailrace.dataclass import dataclass
-from tailrace.errors import MissingHistory, Overtaken, PeerError, UsageError, count_of
+from tailrace.errors import MissingHistory, Overtaken, PeerError, UsageError
 from tailrace.feed import FeedSpan
 from tailrace.lake.catalog import LakeCatalog
 from tailrace.lake.complete_table import CompleteTable
@@ -34,15 +33,14 @@ from tailrace.lake.lake import Lake, TableApplied
 from tailrace.lake.staging import Progress
 from tailrace.lake.trouble import PutAside
 from tailrace.model import Lsn
-from tailrace.past.tables_at_end import tables_there
 from tailrace.pipeline.following import NothingNew
 from tailrace.pipeline.pipeline import Pipeline
 from tailrace.plan.demand import OF_TABLES
-from tailrace.publications.subscription import missing_publications
 from tailrace.replication.acquired import Acquired, Limit
 from tailrace.replication.apply_retry import ApplyRetry
 from tailrace.replication.earlier_log import earlier_windows
 from tailrace.replication.first_copy import BEFORE, THREADS, FirstCopy
+from tailrace.replication.lake_warnings import LakeWarnings
 from tailrace.replication.receiving import Outage, may_pass
 from tailrace.replication.waiting import Waiter
 from tailrace.sources.received_log import ReceivedLog
@@ -52,7 +50,6 @@ from tailrace.window import WindowSize
 
 _OTHERS_PAUSE, _LOOK_AGAIN = 10.0, 0.3
 """Seconds in which another run must have brought the lake nearer to where a new slot begins, and from one look to the next."""
-_NAMED = 10
 _UPKEEP = 0.25
 """Of the time from one window to the next; a table whose turn it is may take longer."""
 
@@ -111,12 +108,12 @@ class ApplyWorker:
     waiter: Waiter = field(default_factory=Waiter)
     is_stopping: bool = False
     _readers: CompleteTable = field(init=False)
-    _is_new: bool = field(init=False)
-    _missed: list[str] = field(default_factory=list)
+    _warnings: LakeWarnings = field(init=False)
 
     def __post_init__(self) -> None:
         self._readers = CompleteTable.of(self.lake.store, self.lake.format.name)
-        self._is_new = self.lake.catalog is None or not self.lake.catalog.tables
+        is_new = self.lake.catalog is None or not self.lake.catalog.tables
+        self._warnings = LakeWarnings(self.acquired.location.warn, is_new)
 
     def stop(self) -> None:
         """End behind the commit that is being made. May be called from anywhere."""
@@ -171,6 +168,7 @@ class ApplyWorker:
         if catalog.awaits_copy:
             self._prepare_copy(catalog)
             return
+        self._warnings.of_catalog(catalog)
         self._readers.advance(catalog)
         if is_received_log:
             self._await_others(catalog)
@@ -201,7 +199,7 @@ class ApplyWorker:
                     snapshot, window
                 )
             acquired.go_to(acquired.read_upto)  # the window comes again, for what the copy has not seen
-            self._is_new = False
+            self._warnings.is_new = False
             assert self.lake.catalog is not None, "it was copied"
             self.tell(WindowApplied(self.lake.catalog.complete, 0, applied, time.monotonic() - began, 0))
 
@@ -281,9 +279,7 @@ class ApplyWorker:
         """The lake's catalog once the window is in it; None if it is not, since somebody has stopped this."""
         feed = window.publishing(self.publications, self.acquired.location.path) if self.publications else window
         committed, full = _last_commit(window), self._is_full(window)
-        if self._is_new:
-            self._warn_of_earlier_rows(feed)
-        self._warn_of_missing(feed)
+        self._warnings.of_window(feed)
         again = ApplyRetry(self.lake, self.pace.follows, self.acquired.location.warn)
         while not self.is_stopping:
             try:
@@ -298,47 +294,15 @@ class ApplyWorker:
                 continue
             behind = max(0, window.source.segments.written_upto - catalog.complete) if full else 0
             aside = tuple(self.lake.put_aside)
-            self._warn_of_aside(aside)
+            self._warnings.of_quarantine(aside)
             self.tell(WindowApplied(catalog.complete, committed, applied, time.monotonic() - began, behind, aside))
             return catalog
         return None
-
-    def _warn_of_aside(self, news: Sequence[PutAside]) -> None:
-        for each in news:
-            if not each.is_held:
-                changes = count_of(each.changes, "change")
-                self.acquired.location.warn(f"{changes} of table {each.table} went into quarantine: {each.reason}")
-            elif each.begins:
-                self.acquired.location.warn(
-                    f"table {each.table} does not go on, and its changes go into quarantine: {each.reason}"
-                )
 
     def _is_full(self, window: Pipeline) -> bool:
         """Whether it ends where memory ends, and not where the log does."""
         size = self.pace.window
         return 2 * (window.span.stop - window.span.start) >= size.wal_bytes or 2 * len(window.plan.transactions) >= size.ends
-
-    def _warn_of_earlier_rows(self, feed: Pipeline) -> None:
-        """Of a lake that begins with this window."""
-        self._is_new = False
-        start = Lsn(max(feed.span.start, feed.history.known_from))
-        there = [each for each in tables_there(feed.history, start) if feed.shown(each) is not None]
-        if there:
-            names = [write_table_name(each.schema, each.name) for each in there]
-            shown = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED:,} others" if len(names) > _NAMED else "")
-            self.acquired.location.warn(
-                f"rows that were written before {start} are not in the lake, if these tables had any: {shown}"
-            )
-
-    def _warn_of_missing(self, feed: Pipeline) -> None:
-        """Of publications that do not exist, once of each: nothing of theirs is in the lake."""
-        missing = missing_publications(feed.history, feed.to, int(feed.span.stop)) if feed.to is not None else []
-        for name in missing:
-            if name not in self._missed:
-                self.acquired.location.warn(
-                    f'publication "{name}" does not exist at {feed.span.stop}: nothing of it is in the lake'
-                )
-        self._missed = missing
 
     # -- the end -----------------------------------------------------------------------------------------------------------------------
 

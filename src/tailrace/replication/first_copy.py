@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from tailrace.catalog.history.comments import comments_at
 from tailrace.client.server_snapshot import ServerSnapshot
 from tailrace.copy_feed import CopiedTable, CopyFeed
 from tailrace.dataclass import dataclass
@@ -23,7 +24,7 @@ from tailrace.past.tables_at_end import tables_there
 from tailrace.pipeline.pipeline import Pipeline
 from tailrace.publications.catalog_snapshot import CatalogSnapshot
 from tailrace.publications.database_snapshot import DatabaseSnapshot
-from tailrace.publications.subscription import only_columns
+from tailrace.publications.subscription import only_columns, stored_columns
 from tailrace.publications.table_to_copy import tables_published
 from tailrace.storage.state_location import definitions_in
 from tailrace.wire.copied_rows import CopiedRows
@@ -55,14 +56,18 @@ class FirstCopy:
         span = replace(window.span, start=Lsn(begin - BEFORE), stop=begin, publications=names)
         wanted = self._wanted(window, relations, snapshot.seen.end)
         tables = [
-            CopiedTable(relation, snapshot.parts(CopiedRows(relation, self.lake.style), where)) for relation, where in wanted
-        ]
+            CopiedTable(
+                relation, snapshot.parts(CopiedRows(relation, self.lake.style), where),
+                comments_at(window.history, relation.oid, snapshot.seen.end),
+            )
+            for relation, where in wanted
+        ]  # fmt: skip
         return self.lake.copy(CopyFeed(span, tables, snapshot.time, THREADS), snapshot.seen, self.progress)
 
     def _wanted(self, window: Pipeline, relations: Sequence[Relation], at: Lsn) -> Iterator[tuple[Relation, str | None]]:
         """The relations with the columns that are wanted, each with the condition that its rows meet."""
         if not self.publications:
-            yield from ((relation, None) for relation in relations)
+            yield from ((stored_columns(relation), None) for relation in relations)
             return
         by_name = {(relation.schema, relation.name): relation for relation in relations}
         span = window.span

@@ -48,6 +48,10 @@ _SIZES = tuple(1 << shift for shift in (24, 20, 21, 22, 23, 25, 26, 27, 28, 29, 
 """That segments may have, PostgreSQL's default first."""
 _KEEP_ALL = segment_name(1, 0, 16 << 20)
 """What `%r` says: nothing may be removed of the archive on our account."""
+_BEGINNINGS = (
+    "It goes on from a base backup, from a directory that has a segment, or, in an empty directory, from where a catalog state "
+    "(--catalog) needs WAL."
+)
 _ASKED: dict[tuple[str, int], float] = {}
 """When the archive was last asked for what follows, by folder and beginning."""
 _LEASES: dict[str, Lease] = {}
@@ -140,8 +144,8 @@ class _Restoring:
             if identity is None:
                 raise MissingHistory(
                     f'no WAL segments in "{files.where}", and none that is wanted comes by the restore_command',
-                    hint="It goes on from a base backup, from a directory that has a segment, or, in an empty directory, from where a catalog state "
-                    "(--catalog) needs WAL.", context=f"restore_command: {files.command.text}",
+                    hint=_BEGINNINGS if since is None else f"WAL is wanted from {Lsn(since)}: see that the command brings the segment that has it.",
+                    context=f"restore_command: {files.command.text}",
                 )  # fmt: skip
             size, system = identity
         newest = max([control.timeline if control is not None else 1, *(each.timeline for each in listed)])

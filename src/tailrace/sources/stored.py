@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tailrace.errors import UsageError
+from tailrace.sources.dsn import without_password
 from tailrace.sources.named import SourceName, is_stored
 from tailrace.storage.open_store import open_store
 from tailrace.storage.store import Store
@@ -38,7 +39,8 @@ def give_options(source: SourceName, options: Mapping[str, object]) -> None:
         return
     if not is_stored(source):
         raise UsageError(
-            f'"{source}" is not the URL of a store, and has no options', hint=f"Leave out {', '.join(sorted(options))}."
+            f'"{without_password(str(source))}" is not the URL of a store, and has no options',
+            hint=f"Leave out {', '.join(sorted(options))}.",
         )
     archive_of(str(source))
     open_store(str(source), options)

@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.catalog.history.comments import comments_at
 from tailrace.catalog.history.partitions import PARTITIONED, Partitions, partitions_of
 from tailrace.dataclass import dataclass
 from tailrace.decode import Batch
@@ -42,6 +43,12 @@ class ChangedTable:
                 f'relation "{schema}.{name}" is not part of the publication', sqlstate="42704", context=f"at {Lsn(end)}"
             )
         return cls(shown, partitions_of(history, relation.oid) if has_partitions(shown, feed) else None)
+
+    def comments(self, feed: Pipeline | LogFeed) -> dict[str, str]:
+        """On its columns, by name, as they are at the end of the range."""
+        found = comments_at(feed.history, self.relation.oid, max(int(feed.span.stop), int(feed.span.start)) + 1)
+        said = dict(found.columns) if found is not None else {}
+        return {column.name: said[column.number] for column in self.relation.live_columns if column.number in said}
 
     def within(self, window: Pipeline) -> ChangedTable:
         """The same, with what `window`, whose transactions have ordinals of their own, tells of its partitions."""

@@ -42,7 +42,7 @@ from tailrace.spark.changed_table import ChangedTable
 from tailrace.spark.pickling import pack, unpack
 from tailrace.spark.plugin_rows import OPTION, PickledWindow, PrintedReader, plugin_of, printed, printed_schema
 from tailrace.spark.rows import RowShape, oids_of, rows_of
-from tailrace.spark.schemas import spark_schema
+from tailrace.spark.schemas import spark_schema, with_comments
 from tailrace.spark.stream import StreamOfPlugin, StreamOfTables, TailraceStreamReader, wanted_of
 from tailrace.spark.stream_source import KeptSlot, LogAlone, StreamSource
 from tailrace.spark.workers import message_first, settle
@@ -128,6 +128,7 @@ class TailraceSource(DataSource):
         super().__init__(dict(options))
         self._planned: tuple[Decoder, list[InputPartition], tuple[ChangedTable, ...], RowShape] | None = None
         self._printed: list[InputPartition] | None = None
+        self._comments: dict[str, str] = {}
         self._of_stream: StreamOfTables | StreamOfPlugin | None = None
 
     @classmethod
@@ -148,7 +149,8 @@ class TailraceSource(DataSource):
         if "catalog" in options and not {"table", "tables"} & options.keys():  # a stream of all tables
             return spark_schema(RowShape.of(options).schema(None))
         _, _, tables, shape = self._plan()
-        return spark_schema(shape.schema(tables[0].relation if tables else None))
+        made = spark_schema(shape.schema(tables[0].relation if tables else None))
+        return made if shape.several else with_comments(made, self._comments, in_rows=not shape.is_feed)
 
     @message_first()
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -207,6 +209,8 @@ class TailraceSource(DataSource):
                 feed = feed.publishing(options["publication"], options.get("state"), shape.style.text)
             named = read_table_names(options[one]) if shape.several else [read_table_name(options[one])]
             tables = tuple(ChangedTable.named(feed, schema, name) for schema, name in named)
+            if not shape.several:
+                self._comments = tables[0].comments(feed)
             pieces: list[InputPartition] = []
             for window in feed.windows():
                 theirs = tuple(table.within(window) for table in tables)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pyarrow as pa
 from pyspark.sql import types as spark
 
 from tailrace.errors import UsageError
 
+_ROWS = ("new", "old")
 _PLAIN: dict[pa.DataType, spark.DataType] = {
     pa.bool_(): spark.BooleanType(),
     pa.int16(): spark.ShortType(),
@@ -39,6 +42,27 @@ def spark_type(arrow: pa.DataType) -> spark.DataType:
 
 def spark_schema(schema: pa.Schema) -> spark.StructType:
     return spark.StructType([_field(field) for field in schema])
+
+
+def with_comments(schema: spark.StructType, comments: Mapping[str, str], *, in_rows: bool) -> spark.StructType:
+    """The schema with comments of the table's columns, by name; `in_rows`, these are the fields of `new` and `old`."""
+    if in_rows:
+        return spark.StructType(
+            [
+                spark.StructField(each.name, with_comments(each.dataType, comments, in_rows=False), each.nullable)
+                if each.name in _ROWS and isinstance(each.dataType, spark.StructType)
+                else each
+                for each in schema
+            ]
+        )
+    return spark.StructType(
+        [
+            spark.StructField(each.name, each.dataType, each.nullable, {"comment": comments[each.name]})
+            if each.name in comments
+            else each
+            for each in schema
+        ]
+    )
 
 
 def _field(field: pa.Field) -> spark.StructField:

@@ -22,14 +22,15 @@ from tailrace.model import Locator, Lsn, Stretch
 from tailrace.ragged import bounds_of, ranges, taken_of
 from tailrace.wal.xact import Ends
 
-FORMAT_VERSION = 12
+FORMAT_VERSION = 13
 
 
 TRACKED_CATALOGS: dict[int, str] = {
     1247: "pg_type", 1249: "pg_attribute", 1255: "pg_proc", 1259: "pg_class", 1260: "pg_authid", 1262: "pg_database", 2604: "pg_attrdef",
-    2610: "pg_index", 2611: "pg_inherits", 2615: "pg_namespace", 2617: "pg_operator", 2830: "pg_toast_2604", 3456: "pg_collation",
-    3501: "pg_enum", 3541: "pg_range", 3600: "pg_ts_dict", 3602: "pg_ts_config", 6000: "pg_replication_origin", 6104: "pg_publication",
-    6106: "pg_publication_rel", 6228: "pg_toast_6106", 6237: "pg_publication_namespace",
+    2609: "pg_description", 2610: "pg_index", 2611: "pg_inherits", 2615: "pg_namespace", 2617: "pg_operator", 2830: "pg_toast_2604",
+    2834: "pg_toast_2609", 3456: "pg_collation", 3501: "pg_enum", 3541: "pg_range", 3600: "pg_ts_dict", 3602: "pg_ts_config",
+    6000: "pg_replication_origin", 6104: "pg_publication", 6106: "pg_publication_rel", 6228: "pg_toast_6106",
+    6237: "pg_publication_namespace",
 }  # fmt: skip
 
 # Kinds of kept records

@@ -46,6 +46,8 @@ class History:
         self.spans = spans
         self.user_files: frozenset[int] = frozenset()
         """The files of user catalog tables whose rows are known."""
+        self.knows_comments = True
+        """Whether pg_description is known: it is not where the catalogs go on from a mark that was made before anybody kept it."""
         self._layouts = layouts_of(major)
         self.major = major
         self._tables: dict[str, CatalogTable] = {}

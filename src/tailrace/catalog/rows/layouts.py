@@ -17,8 +17,8 @@ _CODES = {
 }  # fmt: skip
 
 
-TOAST_TABLES = {"pg_attrdef": "pg_toast_2604", "pg_publication_rel": "pg_toast_6106"}
-"""Where long values of catalogs lie that decoding asks for: expressions of generated columns, and filters of publications."""
+TOAST_TABLES = {"pg_attrdef": "pg_toast_2604", "pg_description": "pg_toast_2609", "pg_publication_rel": "pg_toast_6106"}
+"""Where long values of catalogs lie that are asked for: expressions of generated columns, comments, and filters of publications."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +90,7 @@ _COLUMNS = {
     "pg_ts_config": "oid:o cfgname:n cfgnamespace:o",
     "pg_ts_dict": "oid:o dictname:n dictnamespace:o",
     "pg_attrdef": "oid:o adrelid:o adnum:h adbin:t",
+    "pg_description": "objoid:o classoid:o objsubid:i description:t",
     **dict.fromkeys(TOAST_TABLES.values(), "chunk_id:o chunk_seq:i chunk_data:t"),
     "pg_collation": """
         oid:o collname:n collnamespace:o collowner:o collprovider:c collisdeterministic:b collencoding:i collcollate:n:14 collctype:n:14
@@ -109,6 +110,7 @@ _WANTED: dict[str, tuple[str, ...]] = {
         "typtypmod", "typcollation", "typbyval", "typinput", "typoutput", "typreceive", "typsend",
     ),
     "pg_namespace": ("oid", "nspname"), "pg_attrdef": ("adrelid", "adnum", "adbin"),
+    "pg_description": ("objoid", "classoid", "objsubid", "description"),
     "pg_inherits": ("inhrelid", "inhparent", "inhdetachpending"),
     "pg_publication": (
         "oid", "pubname", "pubowner", "puballtables", "pubinsert", "pubupdate", "pubdelete", "pubtruncate", "pubviaroot", "pubgencols",

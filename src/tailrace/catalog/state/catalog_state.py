@@ -53,6 +53,8 @@ class CatalogState:
     status: CommitStatus | None
     multixacts: Multixacts | None
     xids_open: dict[int, int]
+    knows_comments: bool = True
+    """Whether all of pg_description is known. It is not where a mark goes on that was made before anybody kept it."""
     kept_tables: KeptTables = field(default_factory=KeptTables, compare=False, repr=False)
 
     @property

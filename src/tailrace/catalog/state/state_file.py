@@ -24,7 +24,7 @@ from tailrace.wal.index import TRACKED_CATALOGS
 from tailrace.wal.versions import FORMATS
 
 STATE_FILE = FileKind(
-    "state", "a catalog state", version=5, compression="zstd",
+    "state", "a catalog state", version=6, compression="zstd",
     hint="Make one with: tailrace catalog capture SOURCE --database DB -o FILE",
 )  # fmt: skip
 STATE_DTYPES: Dtypes = {
@@ -54,7 +54,7 @@ def content_of_state(state: CatalogState) -> tuple[dict[str, Any], dict[str, NDA
         "system": state.system, "timeline": state.timeline, "major": state.major, "lsn": str(state.lsn),
         "database": state.database, "database_name": state.database_name, "default_tablespace": state.default_tablespace, "encoding": state.encoding,
         "next_xid": state.next_xid, "files": [[*key, oid] for key, oid in state.files.items()],
-        "open": {str(xid): lsn for xid, lsn in state.xids_open.items()},
+        "open": {str(xid): lsn for xid, lsn in state.xids_open.items()}, "knows_comments": state.knows_comments,
     }  # fmt: skip
     return facts, arrays
 
@@ -84,6 +84,7 @@ def _state(facts: Any, arrays: Mapping[str, NDArray]) -> CatalogState:
         encoding=int(facts["encoding"]), next_xid=int(facts["next_xid"]), versions=versions,
         files={(int(database), int(number)): int(oid) for database, number, oid in facts["files"]}, complete=True, status=None,
         multixacts=None, xids_open={int(xid): int(lsn) for xid, lsn in facts["open"].items()},
+        knows_comments=facts.get("knows_comments", False) is True,  # not in marks of before
     )  # fmt: skip
 
 

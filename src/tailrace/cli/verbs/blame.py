@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tailrace.cli.arguments import parse_window
+from tailrace.cli.arguments import give_source_options, parse_window
 from tailrace.cli.choice import On
 from tailrace.cli.loading import loading
 from tailrace.cli.verbs.options import (
@@ -16,6 +16,7 @@ from tailrace.cli.verbs.options import (
     LogRestoreOption,
     OnOption,
     SourceArgument,
+    SourceOptions,
     TableArgument,
     TableDatabaseOption,
     WindowOption,
@@ -34,9 +35,11 @@ def blame(
     on: OnOption = On.AUTO,
     as_json: JsonOption = False,
     restore_command: LogRestoreOption = "",
+    source_option: SourceOptions = None,
 ) -> None:
     """Show every version of the rows that once had this key: when, by which transaction, what was done, and which columns it changed."""
     size = parse_window(window)
+    give_source_options(source_option, source, catalog)
     restore_with(source, restore_command)
     with loading():
         from tailrace.cli.blame import print_versions

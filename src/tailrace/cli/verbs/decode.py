@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tailrace.cli.arguments import parse_lsn, parse_pairs, parse_parameters, parse_window
+from tailrace.cli.arguments import give_source_options, parse_lsn, parse_pairs, parse_parameters, parse_window
 from tailrace.cli.choice import On
 from tailrace.cli.loading import loading
 from tailrace.cli.verbs.options import (
@@ -19,6 +19,7 @@ from tailrace.cli.verbs.options import (
     PluginOptions,
     SetOption,
     SourceArgument,
+    SourceOptions,
     WindowOption,
 )
 from tailrace.sources.named import restore_with
@@ -50,10 +51,12 @@ def decode(
         Path | None, typer.Option(help="State location whose publications count beside the source's own.", file_okay=False)
     ] = None,
     restore_command: LogRestoreOption = "",
+    source_option: SourceOptions = None,
 ) -> None:
     """Print committed changes in commit order: LSN, xid and text, separated by tabs."""
     start, upto, size = parse_lsn(start_lsn), parse_lsn(upto_lsn), parse_window(window)
     options, parameters, style = parse_pairs(option), parse_parameters(parameter), TextStyle(unknown_types=unknown_types)
+    give_source_options(source_option, source, catalog)
     restore_with(source, restore_command)
     with loading():
         from tailrace.cli.decode import print_changes

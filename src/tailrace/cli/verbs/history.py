@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tailrace.cli.arguments import parse_window
+from tailrace.cli.arguments import give_source_options, parse_window
 from tailrace.cli.choice import On
 from tailrace.cli.loading import loading
 from tailrace.cli.verbs.options import (
@@ -12,6 +12,7 @@ from tailrace.cli.verbs.options import (
     LogRestoreOption,
     OnOption,
     SourceArgument,
+    SourceOptions,
     TableArgument,
     TableDatabaseOption,
     WindowOption,
@@ -29,9 +30,11 @@ def history(
     on: OnOption = On.AUTO,
     as_json: JsonOption = False,
     restore_command: LogRestoreOption = "",
+    source_option: SourceOptions = None,
 ) -> None:
     """Tell what became of the tables that were ever called so: created, altered, renamed, rewritten, truncated, dropped."""
     size = parse_window(window)
+    give_source_options(source_option, source, catalog)
     restore_with(source, restore_command)
     with loading():
         from tailrace.cli.history import print_events

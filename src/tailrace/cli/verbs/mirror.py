@@ -7,13 +7,14 @@ from typing import Annotated
 
 import typer
 
-from tailrace.cli.arguments import parse_moment, parse_pairs, parse_seconds, parse_window, source_of
+from tailrace.cli.arguments import give_source_options, parse_moment, parse_pairs, parse_seconds, parse_window, source_of
 from tailrace.cli.choice import On
 from tailrace.cli.loading import loading
 from tailrace.cli.verbs.options import (
     LiveSourceArgument,
     LogRestoreOption,
     OnOption,
+    SourceOptions,
     StoreOptions,
     SynchronousOption,
     WalCatalogOption,
@@ -58,6 +59,7 @@ def mirror(
         bool, typer.Option("--no-deletion-vectors", help="Make tables for readers that know none: files of which a row goes are written anew.")
     ] = False,
     option: StoreOptions = None,
+    source_option: SourceOptions = None,
     synchronous_standby_names: SynchronousOption = None,
     window: WindowOption = "",
     on: OnOption = On.AUTO,
@@ -67,6 +69,7 @@ def mirror(
     if follow and once:
         raise UsageError("--follow and --once contradict each other", sqlstate="42601")
     moment, seconds, size, options = parse_moment(until), parse_seconds(every), parse_window(window), parse_pairs(option)
+    give_source_options(source_option, source, catalog)
     with loading():
         from tailrace.cli import mirror as work
         from tailrace.cli.new_slot import captured

@@ -64,6 +64,13 @@ StoreOptions = Annotated[
         help="Option of the store, such as aws_region=eu-west-1; may be repeated. Give credentials in the environment, where others do not see them.",
     ),
 ]  # fmt: skip
+SourceOptions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--source-option", metavar="KEY=VALUE",
+        help="Option of the store in which SOURCE, or the catalog state, is, such as aws_region=eu-west-1; may be repeated.",
+    ),
+]  # fmt: skip
 JsonOption = Annotated[bool, typer.Option("--json", help="As JSON.")]
 WalKeepOption = Annotated[
     str,

@@ -10,7 +10,7 @@ import typer
 from tailrace.cli.arguments import check_source
 from tailrace.cli.choice import On
 from tailrace.cli.loading import loading
-from tailrace.cli.verbs.options import LiveSourceArgument, OnOption
+from tailrace.cli.verbs.options import LiveSourceArgument, OnOption, SourceOptions
 from tailrace.errors import UsageError
 
 
@@ -47,9 +47,10 @@ def serve(
         bool, typer.Option("--status", help="Say who is connected to the server of this state location, and how far, and end.")
     ] = False,
     on: OnOption = On.LOCAL,
+    source_option: SourceOptions = None,
 ) -> None:
     """Serve PostgreSQL's replication protocol: pg_recvlogical, subscribers and drivers stream slots from here as from the server."""
-    check_source(source)
+    check_source(source, source_option)
     if status:
         with loading():
             from tailrace.cli.server_status import print_status

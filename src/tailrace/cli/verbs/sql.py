@@ -10,7 +10,7 @@ import typer
 from tailrace.cli.arguments import check_source
 from tailrace.cli.choice import On
 from tailrace.cli.loading import loading
-from tailrace.cli.verbs.options import LiveSourceArgument, OnOption
+from tailrace.cli.verbs.options import LiveSourceArgument, OnOption, SourceOptions
 
 
 def sql(
@@ -38,9 +38,10 @@ def sql(
         list[str] | None, typer.Option("--set", "-v", help="A variable of psql's: ON_ERROR_STOP=1.", metavar="NAME=VALUE")
     ] = None,
     on: OnOption = On.AUTO,
+    source_option: SourceOptions = None,
 ) -> None:
     """Carry out SQL as psql does: the functions and views of logical decoding, on slots that are kept outside of the server."""
-    check_source(source)
+    check_source(source, source_option)
     with loading():
         from tailrace.cli.sql import Input, Output, run_session
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tailrace.cli.arguments import parse_window
+from tailrace.cli.arguments import give_source_options, parse_window
 from tailrace.cli.choice import On
 from tailrace.cli.loading import loading
 from tailrace.cli.verbs.options import (
@@ -15,6 +15,7 @@ from tailrace.cli.verbs.options import (
     LogRestoreOption,
     OnOption,
     SourceArgument,
+    SourceOptions,
     TableDatabaseOption,
     WindowOption,
 )
@@ -30,9 +31,11 @@ def undo(
     window: WindowOption = "",
     on: OnOption = On.AUTO,
     restore_command: LogRestoreOption = "",
+    source_option: SourceOptions = None,
 ) -> None:
     """Print the SQL that would take a committed transaction back, to be read and run by whoever wants it. Status 1 if some of it cannot be."""
     size = parse_window(window)
+    give_source_options(source_option, source, catalog)
     restore_with(source, restore_command)
     with loading():
         from tailrace.cli.undo import print_statements

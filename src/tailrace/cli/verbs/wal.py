@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from tailrace.cli.arguments import parse_lsn
+from tailrace.cli.arguments import give_source_options, parse_lsn
 from tailrace.cli.choice import On
 from tailrace.cli.loading import loading
 from tailrace.cli.verbs.options import (
@@ -17,6 +17,7 @@ from tailrace.cli.verbs.options import (
     OnOption,
     RestoreCommandOption,
     SourceArgument,
+    SourceOptions,
     SynchronousOption,
     WalKeepOption,
 )
@@ -30,8 +31,14 @@ app = typer.Typer(help="Look at write-ahead log, and receive it.", no_args_is_he
 
 
 @app.command()
-def ls(source: SourceArgument, as_json: JsonOption = False, restore_command: LogRestoreOption = "") -> None:
+def ls(
+    source: SourceArgument,
+    as_json: JsonOption = False,
+    restore_command: LogRestoreOption = "",
+    source_option: SourceOptions = None,
+) -> None:
     """Segments in order, with timelines, sizes and gaps."""
+    give_source_options(source_option, source)
     restore_with(source, restore_command)
     with loading():
         from tailrace.cli import segments
@@ -46,8 +53,10 @@ def stat(
     as_json: JsonOption = False,
     on: OnOption = On.AUTO,
     restore_command: LogRestoreOption = "",
+    source_option: SourceOptions = None,
 ) -> None:
     """Counts and bytes per resource manager, and the relations and transactions that take the most."""
+    give_source_options(source_option, source)
     restore_with(source, restore_command)
     with loading():
         from tailrace.cli import wal
@@ -66,6 +75,7 @@ def dump(
     limit: Annotated[int | None, typer.Option("-n", "--limit", help="At most so many.")] = None,
     as_json: JsonOption = False,
     restore_command: LogRestoreOption = "",
+    source_option: SourceOptions = None,
 ) -> None:
     """Records with their fields and block references, as pg_waldump prints them."""
     from tailrace.wal.resource_managers import manager_named
@@ -76,6 +86,7 @@ def dump(
             f'invalid relation specification: "{relation}"', hint='Expecting "tablespace OID/database OID/relation filenode".'
         )
     begin, stop = parse_lsn(start), parse_lsn(end)
+    give_source_options(source_option, source)
     restore_with(source, restore_command)
     with loading():
         from tailrace.cli import wal
@@ -85,9 +96,14 @@ def dump(
 
 @app.command()
 def verify(
-    source: SourceArgument, as_json: JsonOption = False, on: OnOption = On.AUTO, restore_command: LogRestoreOption = ""
+    source: SourceArgument,
+    as_json: JsonOption = False,
+    on: OnOption = On.AUTO,
+    restore_command: LogRestoreOption = "",
+    source_option: SourceOptions = None,
 ) -> None:
     """Check every record: checksum, chain, page headers. Names the file and the record's LSN where the log is damaged."""
+    give_source_options(source_option, source)
     restore_with(source, restore_command)
     with loading():
         from tailrace.cli import wal

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -69,9 +70,10 @@ def first_actions(metadata: TableMetadata, schema: Any) -> list[Action]:
     return [protocol_for(schema, deletion_vectors=vectors), metadata]
 
 
-def new_metadata(schema: Any, name: str, configuration: Mapping[str, str]) -> TableMetadata:
+def new_metadata(schema: Any, name: str, configuration: Mapping[str, str], description: str = "") -> TableMetadata:
     """Of a new table, with an id of its own."""
-    return TableMetadata(str(uuid.uuid4()), format_schema(schema), name, configuration=configuration, created=now())
+    made = TableMetadata(str(uuid.uuid4()), format_schema(schema), name, configuration=configuration, created=now())
+    return replace(made, description=description) if description else made
 
 
 def _applied(store: Store, snapshot: DeltaSnapshot, actions: Sequence[Action]) -> DeltaSnapshot:

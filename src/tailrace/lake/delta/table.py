@@ -28,6 +28,7 @@ from tailrace.lake.delta.commit import commit, first_actions, new_metadata, now,
 from tailrace.lake.delta.removal import remove_unneeded
 from tailrace.lake.delta.snapshot import DeltaSnapshot, commit_info, commits_before
 from tailrace.lake.delta.statistics import corrected, files_that_are_wrong, table_settings
+from tailrace.lake.files.comments import COMMENTED, commented_columns, commented_table, uncommented
 from tailrace.lake.files.data_files import DataFiles
 from tailrace.lake.files.file_changes import NO_CHANGES, FileChanges
 from tailrace.lake.files.known_bounds import KnownBounds
@@ -81,12 +82,14 @@ class DeltaVersion:
         return replace(self, store=LocalStore(path))
 
     def data_files(self, schema: pa.Schema, run: str, without_statistics: Iterable[str] = ()) -> DataFiles:
-        return DataFiles(self.store, schema, run, without_statistics, self.bounds)
+        return DataFiles(self.store, uncommented(schema), run, without_statistics, self.bounds)
 
     def make(
         self, name: str, described: str, schema: pa.Schema, note: CommitNote, changes: FileChanges = NO_CHANGES
     ) -> DeltaVersion:
-        beginning = first_actions(new_metadata(schema, described, _settings(schema, note)), schema)
+        columns = commented_columns(schema, None, note.comments)
+        metadata = new_metadata(columns, described, _settings(schema, note), commented_table(note.comments, "", ""))
+        beginning = first_actions(metadata, schema)
         return self.commit_actions(name, [*beginning, *_actions_of(changes)], note, "CREATE TABLE")
 
     def commit(self, name: str, changes: FileChanges, note: CommitNote) -> DeltaVersion:
@@ -204,11 +207,14 @@ class OpenDeltaTable:
         """What is to change of the table's protocol and metadata."""
         before, protocol = self.found.snapshot.metadata, self.found.snapshot.protocol
         configuration = {**before.configuration, **_settings(schema, note)}
-        text = before.schema_text if schema == self.schema else format_schema(schema)
+        said = self.setting(COMMENTED)
+        columns = commented_columns(self.schema if schema == self.schema else schema, self.schema, note.comments, said)
+        text = before.schema_text if columns.equals(self.schema, check_metadata=True) else format_schema(columns)
+        description = commented_table(note.comments, before.description or "", said) or None
         needs = {TIMESTAMP_NTZ} if has_timestamps_without_zone(schema) else set()
         if configuration.get(ENABLE_DELETION_VECTORS) == "true":
             needs.add(DELETION_VECTORS)
-        metadata = replace(before, configuration=configuration, schema_text=text)
+        metadata = replace(before, configuration=configuration, schema_text=text, description=description)
         needed = with_features(protocol, frozenset(needs))
         return [*([needed] if needed != protocol else []), *([metadata] if metadata != before else [])]
 

@@ -34,6 +34,7 @@ from pyiceberg.types import (
 )
 
 from tailrace.errors import UnsupportedFile, UsageError
+from tailrace.lake.files.comments import comment_of, with_comment
 
 _FIELD_ID = b"PARQUET:field_id"
 _MOST_DIGITS = 38
@@ -82,6 +83,11 @@ def iceberg_schema(columns: pa.Schema, before: Schema | None = None, last_id: in
     return Schema(*fields, schema_id=schema_id), next(ids) - 1
 
 
+def described_schema(schema: Schema) -> pa.Schema:
+    """The columns as Arrow, with what the table says of each as its comment (`lake/files/comments.py`)."""
+    return pa.schema([_described(field) for field in schema.fields])
+
+
 def arrow_schema(schema: Schema) -> pa.Schema:
     """The columns as Arrow, each with its id as files of Parquet have it. Raises UnsupportedFile for a type that we do not read."""
     return pa.schema([_arrow_field(field) for field in schema.fields])
@@ -96,7 +102,13 @@ def _fields(fields: Sequence[pa.Field], before: Sequence[NestedField], ids: Iter
     kept = [_kept(field, known.get(field.name)) for field in fields]
     numbers = [each.field_id if each else next(ids) for each in kept]
     return tuple(
-        NestedField(number, field.name, _type(field, each.field_type if each else None, ids), required=False)
+        NestedField(
+            number,
+            field.name,
+            _type(field, each.field_type if each else None, ids),
+            required=False,
+            doc=comment_of(field) or None,
+        )
         for field, each, number in zip(fields, kept, numbers, strict=True)
     )
 
@@ -154,6 +166,13 @@ def _is_list(kind: pa.DataType) -> bool:
 
 def _arrow_field(field: NestedField) -> pa.Field:
     return _numbered(field.name, _arrow(field.field_type), not field.required, field.field_id)
+
+
+def _described(field: NestedField) -> pa.Field:
+    made = with_comment(_arrow_field(field), field.doc or "")
+    if isinstance(field.field_type, StructType):
+        return made.with_type(pa.struct([_described(each) for each in field.field_type.fields]))
+    return made
 
 
 def _numbered(name: str, kind: pa.DataType, nullable: bool, number: int) -> pa.Field:

@@ -18,10 +18,11 @@ import pyarrow as pa
 from tailrace.dataclass import dataclass
 from tailrace.delta_log.actions import DataFile
 from tailrace.errors import CorruptFile
+from tailrace.lake.files.comments import COMMENTED, commented_columns, commented_table
 from tailrace.lake.files.data_files import DataFiles
 from tailrace.lake.files.file_changes import NO_CHANGES, FileChanges
 from tailrace.lake.files.known_bounds import KnownBounds
-from tailrace.lake.iceberg.columns import arrow_schema, iceberg_schema
+from tailrace.lake.iceberg.columns import arrow_schema, described_schema, iceberg_schema
 from tailrace.lake.iceberg.commit import VersionChanges, commit, who_committed
 from tailrace.lake.iceberg.removal import MAX_AGE, MAX_VERSIONS, remove_unneeded
 from tailrace.lake.iceberg.snapshot import IcebergSnapshot, newest_version
@@ -33,6 +34,8 @@ DATA = "data/"
 _SAID = "tailrace.commit"
 """The property with what the last commit of ours says, for people."""
 _NUMBER = "tailrace.number."
+_COMMENT = "comment"
+"""The property with the table's comment; the source's name of the table, where that has none."""
 _KEPT_FOR = 3600.0
 _DEFAULTS = {MAX_VERSIONS: "100", "write.metadata.delete-after-commit.enabled": "false", "commit.retry.num-retries": "0"}
 """Of a table that is made. Who retries a commit on a version that he did not read may apply rows twice; old metadata is removed with old files."""
@@ -74,16 +77,26 @@ class IcebergVersion:
         self, name: str, described: str, schema: pa.Schema, note: CommitNote, changes: FileChanges = NO_CHANGES
     ) -> IcebergVersion:
         kept = _KEPT_FOR if note.kept_for is None else note.kept_for
-        first = {**_DEFAULTS, MAX_AGE: f"{kept * 1000:.0f}", "comment": described}
-        return self._committed(name, VersionChanges(changes, self._columns(schema), {**first, **_properties(note)}))
+        comment = commented_table(note.comments, "", "") or described
+        first = {**_DEFAULTS, MAX_AGE: f"{kept * 1000:.0f}", _COMMENT: comment}
+        columns = self._columns(commented_columns(schema, None, note.comments))
+        return self._committed(name, VersionChanges(changes, columns, {**first, **_properties(note)}))
 
     def commit(self, name: str, changes: FileChanges, note: CommitNote) -> IcebergVersion:
         return self._committed(name, VersionChanges(changes, properties=_properties(note, settings=False)))
 
     def commit_columns(self, name: str, changes: FileChanges, note: CommitNote, schema: pa.Schema | None) -> IcebergVersion:
         """The same with the note's settings, and in these columns if they are others."""
-        columns = self._columns(schema) if schema is not None else None
-        return self._committed(name, VersionChanges(changes, columns, _properties(note)))
+        properties, said = self.snapshot.properties, self.snapshot.properties.get(COMMENTED, "")
+        columns = None
+        if schema is not None:
+            there = described_schema(self.snapshot.columns)
+            columns = self._columns(commented_columns(schema, there, note.comments, said))
+        comment = commented_table(note.comments, properties.get(_COMMENT, ""), said) or name
+        is_said = note.comments is not None and comment != properties.get(_COMMENT)
+        return self._committed(
+            name, VersionChanges(changes, columns, {**_properties(note), **({_COMMENT: comment} if is_said else {})})
+        )
 
     @contextmanager
     def going_on(self, name: str) -> Iterator[None]:

@@ -21,7 +21,7 @@ from tailrace.lake.files.data_files import DataFiles
 from tailrace.lake.files.file_changes import NO_CHANGES, EditedFiles, FileChanges
 from tailrace.lake.files.statistics import without_statistics
 from tailrace.lake.files.table_edit import TableEdit
-from tailrace.lake.layouts.layout import is_renamed
+from tailrace.lake.layouts.layout import is_told_anew
 from tailrace.lake.position import TableIdentity
 from tailrace.lake.staging import FileWritten, Staged
 from tailrace.lake.table import OpenTable, TableVersion
@@ -60,7 +60,7 @@ class ChangesLayout:
         staged.check()
         is_there = target.position is not None
         is_said = target.quarantine is not None
-        if not (staged.files or is_said or (is_there and (target.dropped is not None or is_renamed(target)))):
+        if not (staged.files or is_said or (is_there and (target.dropped is not None or is_told_anew(target)))):
             return None
         folder = target.found.store.url.removeprefix(store.url).strip("/")
 
@@ -79,7 +79,7 @@ def append(target: TargetTable, files: Sequence[FileWritten], taken: Taken, what
     data = target.found.data_files(schema, run, without_statistics(schema, None))
     note = TableIdentity(
         target.span, target.relation, target.style, None, target.dropped, target.fingerprint_before(target.span.stop),
-        quarantine=target.quarantine,
+        comments=target.said(in_changes=True), quarantine=target.quarantine,
     ).note  # fmt: skip
     try:
         added = FileChanges(added=tuple(taken(data, file, _statistics(file)) for file in files))

@@ -44,7 +44,7 @@ from tailrace.lake.files.file_changes import EditedFiles
 from tailrace.lake.files.statistics import columns_beyond_statistics, unbounded_values, without_statistics
 from tailrace.lake.files.table_edit import TableEdit
 from tailrace.lake.layouts.history_columns import HistoryColumns, in_one_type, with_lost_columns
-from tailrace.lake.layouts.layout import is_renamed
+from tailrace.lake.layouts.layout import is_told_anew
 from tailrace.lake.position import TableIdentity, columns_of
 from tailrace.lake.staging import FileWritten, Staged
 from tailrace.lake.table import OpenTable, TableVersion
@@ -107,10 +107,10 @@ def _sweeps(target: TargetTable, staged: Staged) -> list[Sweep]:
 
 
 def _has_new_columns(target: TargetTable) -> bool:
-    """Whether the table has another name, or columns that it did not have."""
+    """Whether the table has another name, other comments, or columns that it did not have."""
     position = target.position
     return position is not None and (
-        is_renamed(target) or not set(columns_of(target.relation, target.style)) <= set(position.columns)
+        is_told_anew(target) or not set(columns_of(target.relation, target.style)) <= set(position.columns)
     )
 
 
@@ -214,7 +214,7 @@ class _HistoryChange:
         target = self.target
         identity = TableIdentity(
             target.span, target.relation, target.style, self.unbounded, target.dropped,
-            target.fingerprint_before(target.span.stop), self.columns.kept, target.quarantine,
+            target.fingerprint_before(target.span.stop), self.columns.kept, target.said(), target.quarantine,
         )  # fmt: skip
         (changes, one), (more, other) = self.current.changes(), self.closed.changes()
         written = EditedFiles(

@@ -67,11 +67,13 @@ class LakeLayout(Protocol):
 
 
 def is_defined_anew(target: TargetTable) -> bool:
-    """Whether the table has another name or other columns than it had."""
+    """Whether the table has another name, other comments or other columns than it had."""
     position, relation = target.position, target.relation
-    return position is not None and (is_renamed(target) or position.columns != columns_of(relation, target.style))
+    return position is not None and (is_told_anew(target) or position.columns != columns_of(relation, target.style))
 
 
-def is_renamed(target: TargetTable) -> bool:
+def is_told_anew(target: TargetTable) -> bool:
+    """Whether the table has another name, or other comments, than it had."""
     position, relation = target.position, target.relation
-    return position is not None and (position.schema, position.name) != (relation.schema, relation.name)
+    is_renamed = position is not None and (position.schema, position.name) != (relation.schema, relation.name)
+    return is_renamed or (position is not None and target.commented)

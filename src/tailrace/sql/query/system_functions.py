@@ -28,16 +28,17 @@ _DEFAULTS: dict[str, tuple[Any, ...]] = {
     "pg_relation_is_publishable": (), "pg_get_replica_identity_index": (), "pg_get_partkeydef": (), "to_regclass": (), "to_regtype": (),
     "pg_function_is_visible": (), "pg_get_function_result": (), "pg_get_function_arguments": (), "pg_get_function_identity_arguments": (),
     "pg_get_viewdef": (), "pg_get_partition_constraintdef": (), "pg_get_expr": (False,), "pg_get_indexdef": (0, False),
+    "obj_description": ("",), "col_description": (),
 }  # fmt: skip
 """What stands for the last arguments, where they are not given."""
 _NOT_KNOWN = frozenset(
     {
-        "obj_description", "col_description", "shobj_description", "pg_table_size", "pg_relation_size", "pg_total_relation_size", "pg_indexes_size",
+        "shobj_description", "pg_table_size", "pg_relation_size", "pg_total_relation_size", "pg_indexes_size",
         "pg_database_size", "pg_tablespace_size", "pg_get_constraintdef", "pg_get_triggerdef", "pg_get_statisticsobjdef",
         "pg_get_statisticsobjdef_columns", "pg_get_ruledef",
     }
 )  # fmt: skip
-"""Comments and sizes, which no log has, and definitions of objects that are not tracked: NULL."""
+"""Comments on what databases share, sizes, which no log has, and definitions of objects that are not tracked: NULL."""
 _OF_NULL = frozenset({"pg_size_pretty"})
 _ARRAYS = frozenset({"array_length", "array_upper", "array_to_string"})
 assert _DEFAULTS.keys() | _NOT_KNOWN | _OF_NULL | _ARRAYS == SYSTEM_FUNCTIONS
@@ -61,7 +62,9 @@ def rows_type(columns: Sequence[tuple[str, str]]) -> str:
     return f"STRUCT({fields})[]"
 
 
-def _constant(value: int | bool) -> Any:
+def _constant(value: int | bool | str) -> Any:
+    if isinstance(value, str):
+        return ast.A_Const(val=ast.String(sval=value))
     return ast.A_Const(val=ast.Boolean(boolval=value) if isinstance(value, bool) else ast.Integer(ival=value))
 
 

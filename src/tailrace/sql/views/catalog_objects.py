@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
+from tailrace.catalog.history.comments import PG_CLASS, comments_on
 from tailrace.catalog.history.defaults import session_at
 from tailrace.catalog.names.oid_names import names_at
 from tailrace.errors import MissingHistory, TailraceError, UsageError
@@ -208,6 +209,23 @@ class CatalogObjects:
         relation = self._relation(oid)
         return UNKNOWN if relation is not None and relation.kind == "p" else None
 
+    # -- comments ----------------------------------------------------------------------------------------------------------------
+
+    def _comment_on(self, oid: int, catalog: str) -> str | None:
+        """obj_description. Without a catalog it is that of an object with this oid in whichever there is one."""
+        known = self._history.relation_named("pg_catalog", catalog, self._snapshot.lsn) if catalog else None
+        if catalog and known is None:
+            return None
+        described = self._history.table("pg_description")
+        rows = described.seen_where("objoid", oid, self._snapshot.lsn, -1)
+        catalogs = sorted(set(described["classoid"][rows].tolist())) if known is None else [known.oid]
+        said = (comments_on(self._history, each, oid, self._snapshot.lsn).get(0) for each in catalogs)
+        return next((each for each in said if each is not None), None)
+
+    def _comment_on_column(self, oid: int, number: int) -> str | None:
+        """col_description."""
+        return comments_on(self._history, PG_CLASS, oid, self._snapshot.lsn).get(number)
+
     # -- relations ---------------------------------------------------------------------------------------------------------------
 
     def _is_publishable(self, oid: int) -> bool | None:
@@ -284,6 +302,8 @@ class CatalogObjects:
             "pg_partition_tree": EngineFunction(
                 self._tree, (number,), rows_type(function_columns(self._history.major)["pg_partition_tree"])
             ),
+            "obj_description": EngineFunction(self._comment_on, (number, text), text),
+            "col_description": EngineFunction(self._comment_on_column, (number, number), text),
             "to_regclass": EngineFunction(self._class_named, (text,), "UINTEGER"),
             "to_regtype": EngineFunction(self._type_named, (text,), "UINTEGER"),
             "regtypein": EngineFunction(self._regtypein, (text,), "UINTEGER"),

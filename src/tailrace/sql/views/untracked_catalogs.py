@@ -43,7 +43,6 @@ _EMPTY = {
     "pg_auth_members": """
         oid:oid:16- roleid:oid member:oid grantor:oid admin_option:bool inherit_option:bool:16- set_option:bool:16-""",
     "pg_db_role_setting": "setdatabase:oid setrole:oid setconfig:text[]",
-    "pg_description": "objoid:oid classoid:oid objsubid:int4 description:text",
     "pg_rewrite": """
         oid:oid rulename:name ev_class:oid ev_type:char ev_enabled:char is_instead:bool ev_qual:pg_node_tree ev_action:pg_node_tree""",
     "pg_tablespace": "oid:oid spcname:name spcowner:oid spcacl:aclitem[] spcoptions:text[]",

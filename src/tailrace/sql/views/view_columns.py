@@ -69,11 +69,11 @@ _KINDS = {
     **dict.fromkeys(("enumsortorder", "procost", "prorows"), "float4"),
     **dict.fromkeys(
         ("datcollate", "datctype", "daticulocale", "datlocale", "roname", "daticurules", "datcollversion", "collcollate", "collctype",
-         "colliculocale", "colllocale", "collicurules", "collversion"), "text",
+         "colliculocale", "colllocale", "collicurules", "collversion", "description"), "text",
     ),
     **dict.fromkeys(
         ("atttypmod", "typtypmod", "collencoding", "encoding", "datconnlimit", "inhseqno", "typndims", "attndims", "attinhcount", "attstattarget",
-         "rolconnlimit"), "int4",
+         "rolconnlimit", "objsubid"), "int4",
     ),
     "rolvaliduntil": "timestamptz", "reloptions": "text[]",
 }  # fmt: skip

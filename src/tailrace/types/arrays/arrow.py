@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from tailrace.errors import UsageError
+from tailrace.errors import UsageError, shortened
 from tailrace.model import PgType
 from tailrace.types.arrays.stored import element_of, take_apart
 from tailrace.types.arrays.text import format_arrays
@@ -29,7 +29,8 @@ def arrays_to_arrow(values: Values, pg_type: PgType, typmod: int, style: ArrowSt
         odd = values.take(np.flatnonzero(~plain)[:1])
         text = format_arrays(odd, pg_type, style.text).to_list()[0]
         raise UsageError(
-            f"a {pg_type.label} of several dimensions or other bounds does not fit a list: {text[:80]}", hint="Set arrays=text."
+            f"a {pg_type.label} of several dimensions or other bounds does not fit a list: {shortened(text)}",
+            hint="Set arrays=text.",
         )
     inner = to_arrow(elements, element_of(pg_type), typmod, style)
     if len(inner) > np.iinfo(np.int32).max:

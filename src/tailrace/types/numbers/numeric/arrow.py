@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tailrace.errors import UsageError
+from tailrace.errors import UsageError, shortened
 from tailrace.kernels import kernel
 from tailrace.model import PgType
 from tailrace.types.codec import ArrowStyle, mask_buffer, string_array
@@ -90,5 +90,5 @@ def numerics_to_arrow(values: Values, pg_type: PgType, typmod: int, style: Arrow
     words, bad = _scale_numerics(*numeric_payloads(values), as_writable(values.valid), kind.scale, *limits)
     if bad >= 0:
         text = format_numerics(values.take(np.array([bad])), pg_type, style.text).to_list()[0]
-        raise UsageError(f"numeric {text} does not fit {kind}", hint="Set numeric=text.", sqlstate="22003")
+        raise UsageError(f"numeric {shortened(text)} does not fit {kind}", hint="Set numeric=text.", sqlstate="22003")
     return pa.Array.from_buffers(kind, len(values), [mask_buffer(values.valid), pa.py_buffer(words)])
