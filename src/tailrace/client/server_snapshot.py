@@ -16,21 +16,19 @@ from contextlib import ExitStack, contextmanager
 from queue import SimpleQueue
 from typing import Any
 
-import numpy as np
-
 from tailrace.apply.seen_transactions import SeenTransactions
 from tailrace.client.catalog_files import as_ours
 from tailrace.client.conninfo import conninfo_of
+from tailrace.client.copy_out import CopyOut
 from tailrace.dataclass import dataclass
 from tailrace.errors import PeerError, UsageError
 from tailrace.model import Lsn, Relation
 from tailrace.types.quoting import quote_identifier
-from tailrace.wire.binary_copy import rows_behind_header
+from tailrace.wire.binary_copy import MESSAGE, CopiedFields, header_size
 from tailrace.wire.copied_rows import SETTINGS, CopiedRows
 
 _PART_BLOCKS = 8192
 """Of a table that are copied at once."""
-_BATCH_BYTES = 8 << 20
 _POLL = 0.2
 _LOCK_MILLISECONDS = 1000
 _TOLD_AFTER = 5.0
@@ -91,24 +89,27 @@ class TablePart:
 
         session = self.sessions.get()
         try:
-            with session.cursor().copy(self._command) as copy:
-                yield from self._batches(copy)
+            yield from self._batches(copy := CopyOut(session, self._command))
         except psycopg.Error as error:
             raise as_ours(error, "", f"table {self.rows.relation}") from error
+        except PeerError as error:
+            error.context = error.context or f"table {self.rows.relation}"
+            raise
         finally:
+            if not copy.is_over:
+                session.close()
             self.sessions.put(session)
 
-    def _batches(self, copy: Any) -> Iterator[Any]:
-        parts, size, is_first = [], 0, True
-        for data in copy:
-            parts.append(bytes(data)[rows_behind_header(bytes(data)) :] if is_first else data)
-            is_first = False
-            size += len(parts[-1])
-            if size >= _BATCH_BYTES:
-                yield self.rows.batch(np.frombuffer(b"".join(parts), np.uint8))
-                parts, size = [], 0
-        if size > 2:  # the trailer alone is no row
-            yield self.rows.batch(np.frombuffer(b"".join(parts), np.uint8))
+    def _batches(self, copy: CopyOut) -> Iterator[Any]:
+        header = -1
+        while (data := copy.read()) is not None:
+            if header < 0:
+                header = header_size(data[MESSAGE : MESSAGE + 32].tobytes())
+            rows = CopiedFields.of(data, self.rows.fields, header=header)
+            header = 0
+            if len(rows):
+                yield self.rows.batch(rows)
+            copy.use(rows.used)
 
     @property
     def _command(self) -> str:

@@ -18,13 +18,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import field, replace
+from dataclasses import field
 
 import numpy as np
 
 from tailrace.catalog.names.qualified_names import write_table_name
 from tailrace.catalog.state.catalog_state import CatalogState
-from tailrace.client.server_snapshot import ServerSnapshot, write_something
 from tailrace.dataclass import dataclass
 from tailrace.errors import MissingHistory, Overtaken, PeerError, UsageError, count_of
 from tailrace.feed import FeedSpan
@@ -42,7 +41,7 @@ from tailrace.publications.subscription import missing_publications
 from tailrace.replication.acquired import Acquired, Limit
 from tailrace.replication.apply_retry import ApplyRetry
 from tailrace.replication.earlier_log import earlier_windows
-from tailrace.replication.first_copy import BEFORE, THREADS, FirstCopy
+from tailrace.replication.first_copy import FirstCopy, begin_anew, is_full
 from tailrace.replication.receiving import Outage, may_pass
 from tailrace.replication.waiting import Waiter
 from tailrace.sources.received_log import ReceivedLog
@@ -156,7 +155,7 @@ class ApplyWorker:
             names = tuple(sorted(self.publications))
             start = slot.confirmed_flush_lsn
             begun = LakeCatalog(
-                slot.system, slot.timeline, slot.database_oid, names, Lsn(start - BEFORE if self.copies else start),
+                slot.system, slot.timeline, slot.database_oid, names, start,
                 fingerprint=slot.fingerprint, layout=lake.layout.name, format=lake.format.name, awaits_copy=self.copies,
             )  # fmt: skip
             try:
@@ -169,62 +168,40 @@ class ApplyWorker:
         span = FeedSpan(slot.system, timeline, catalog.complete, catalog.complete, slot.database_oid, self.publications)
         catalog.check_is_of(span, lake.store.url)
         if catalog.awaits_copy:
-            self._prepare_copy(catalog)
+            self._check_copies()
+            if catalog.complete < slot.confirmed_flush_lsn:  # it was begun with another slot
+                begin_anew(lake, slot)
             return
         self._readers.advance(catalog)
         if is_received_log:
             self._await_others(catalog)
 
-    def _prepare_copy(self, catalog: LakeCatalog) -> None:
-        """What a run that died has copied goes."""
-        slot, log = self.acquired.slot, ReceivedLog.of(self.acquired.slot.source)
-        if log is None or not self.copies:
+    def _check_copies(self) -> None:
+        """Raise UsageError where the lake awaits tables that nobody is going to copy."""
+        if ReceivedLog.of(self.acquired.slot.source) is None or not self.copies:
             raise UsageError(
                 f'lake "{self.lake.store.url}" awaits a copy of its tables',
                 hint="Go on with the connection string and the state location with which it was begun, or remove it.", sqlstate="55000",
             )  # fmt: skip
-        self.lake.begin_anew(
-            replace(catalog, complete=Lsn(slot.confirmed_flush_lsn - BEFORE), tables={}, fingerprint=slot.fingerprint)
-        )
 
     def _copy_tables(self) -> None:
         """Until the lake has its tables' rows, or this is to stop."""
-        acquired = self.acquired
-        while self._awaits_copy and not self.is_stopping:
-            log, began = ReceivedLog.of(acquired.slot.source), time.monotonic()
-            assert log is not None, "whose lake awaits a copy receives a log"
-            database, warn = acquired.slot.database, acquired.location.warn
-            with ServerSnapshot.taken(log.dsn, database, THREADS, warn, lambda: self.is_stopping) as snapshot:
-                if snapshot is None or (window := self._window_to(snapshot.seen.end, log)) is None:
-                    continue
-                applied = FirstCopy(database, self.lake, self.publications, acquired.location.path, self.copy_progress).take(
-                    snapshot, window
-                )
-            acquired.go_to(acquired.read_upto)  # the window comes again, for what the copy has not seen
+        if not self._awaits_copy or self.is_stopping:
+            return
+        began = time.monotonic()
+        copy = FirstCopy(
+            self.acquired, self.lake, self.publications, self.pace.window, self.pace.follows, self._take_before_copy,
+            lambda: self.is_stopping, self.check, self.waiter, self.copy_progress,
+        )  # fmt: skip
+        if (applied := copy.run()) is not None:
             self._is_new = False
             assert self.lake.catalog is not None, "it was copied"
             self.tell(WindowApplied(self.lake.catalog.complete, 0, applied, time.monotonic() - began, 0))
 
-    def _window_to(self, end: Lsn, log: ReceivedLog) -> Pipeline | None:
-        """A window from where the lake is that reaches so far; None where so much lies in between that the lake is to begin behind a part of it."""
-        acquired = self.acquired
-        write_something(log.dsn, acquired.slot.database)
-        while not self.is_stopping:
-            self.check()
-            if not self.pace.follows:
-                log.catch_up(acquired.location.warn)
-            polled = acquired.poll(OF_TABLES, Limit(None, self.pace.window))
-            if not isinstance(polled, NothingNew):
-                if polled.span.stop >= end:
-                    return polled
-                if self._is_full(polled):
-                    acquired.confirm(polled.span.stop)
-                    assert self.lake.catalog is not None, "it awaits its copy"
-                    self._prepare_copy(self.lake.catalog)
-                    return None
-                acquired.go_to(acquired.read_upto)
-            self.waiter.sleep(time.monotonic() + _LOOK_AGAIN)
-        return None
+    def _take_before_copy(self, window: Pipeline) -> None:
+        """What of a window is of tables that are copied already. Others are copied behind it."""
+        if self._applied(window, time.monotonic()) is not None:
+            self.acquired.confirm(window.span.stop)
 
     def _await_others(self, catalog: LakeCatalog) -> None:
         """A new slot begins where its server is: another run that keeps the lake may be about to come there."""
@@ -252,7 +229,7 @@ class ApplyWorker:
             return
         acquired.check_fingerprint(catalog.fingerprint, self._lake_in_words)
         acquired.confirm(stop)
-        if self.pace.follows and not (self._is_done or self._is_full(window) or acquired.is_synchronous):
+        if self.pace.follows and not (self._is_done or is_full(window, self.pace.window) or acquired.is_synchronous):
             self._maintain()
             self.waiter.sleep(began + self.pace.every)
 
@@ -280,8 +257,8 @@ class ApplyWorker:
     def _applied(self, window: Pipeline, began: float) -> LakeCatalog | None:
         """The lake's catalog once the window is in it; None if it is not, since somebody has stopped this."""
         feed = window.publishing(self.publications, self.acquired.location.path) if self.publications else window
-        committed, full = _last_commit(window), self._is_full(window)
-        if self._is_new:
+        committed, full = _last_commit(window), is_full(window, self.pace.window)
+        if self._is_new and not self._awaits_copy:
             self._warn_of_earlier_rows(feed)
         self._warn_of_missing(feed)
         again = ApplyRetry(self.lake, self.pace.follows, self.acquired.location.warn)
@@ -290,7 +267,8 @@ class ApplyWorker:
                 applied = self.lake.apply(feed, committed)
                 if (catalog := self.lake.catalog) is None:  # there is nothing before the slot
                     return None
-                self._readers.advance(catalog)
+                if not catalog.awaits_copy:
+                    self._readers.advance(catalog)
             except (Overtaken, PeerError) as error:
                 self.waiter.sleep(time.monotonic() + again.pause_after(error))
                 self.check()
@@ -312,11 +290,6 @@ class ApplyWorker:
                 self.acquired.location.warn(
                     f"table {each.table} does not go on, and its changes go into quarantine: {each.reason}"
                 )
-
-    def _is_full(self, window: Pipeline) -> bool:
-        """Whether it ends where memory ends, and not where the log does."""
-        size = self.pace.window
-        return 2 * (window.span.stop - window.span.start) >= size.wal_bytes or 2 * len(window.plan.transactions) >= size.ends
 
     def _warn_of_earlier_rows(self, feed: Pipeline) -> None:
         """Of a lake that begins with this window."""

@@ -1,15 +1,14 @@
 """A table's rows as a server copies them, typed as its changes are: what to ask for, and Arrow of what comes.
 
-In: a relation, and how values are held. Out: the SELECT list of a COPY, and for what it gives a record batch in the columns of `row_schema`. Where
-Arrow has a type of its own for a column, its values come in binary form; where it has only the text, the text is what the type's output function
-prints, as in the changes.
+In: a relation, and how values are held. Out: the SELECT list of a COPY, and for the rows that it gives a record batch in the columns of
+`row_schema`. Where Arrow has a type of its own for a column, its values come in binary form; where it has only the text, the text is what the type's
+output function prints, as in the changes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
 import pyarrow as pa
 
 from tailrace.changes import row_schema
@@ -20,11 +19,16 @@ from tailrace.types import oids
 from tailrace.types.codec import string_array
 from tailrace.types.quoting import quote_identifier
 from tailrace.types.registry import ArrowStyle, codec_of, parse_binary, parse_texts, to_arrow
-from tailrace.types.values import Mask, Texts
-from tailrace.wire.binary_copy import columns_of
+from tailrace.types.values import Values
+from tailrace.wire.binary_copy import CopiedFields
 
 _SENT_AS_TEXT = frozenset({oids.TEXT, oids.VARCHAR, oids.BPCHAR})
 """Their binary form is their text."""
+_WIDTHS: Mapping[int, int] = {
+    oids.INT2: 2, oids.INT4: 4, oids.INT8: 8, oids.OID: 4, oids.FLOAT4: 4, oids.FLOAT8: 8, oids.DATE: 4, oids.TIME: 8, oids.TIMESTAMP: 8,
+    oids.TIMESTAMPTZ: 8,
+}  # fmt: skip
+"""Types whose binary form is one number, as it is stored but for the order of its bytes."""
 _VIRTUAL = "v"
 SETTINGS: Mapping[str, str] = {
     "DateStyle": "ISO, MDY", "TimeZone": "UTC", "IntervalStyle": "postgres", "bytea_output": "hex", "extra_float_digits": "1",
@@ -43,15 +47,18 @@ class CopiedRows:
         """Expressions for the columns, in their order; a constant where the table has none, since each row is to have a field."""
         return ", ".join(map(self._expression, self.relation.live_columns)) or "NULL"
 
-    def batch(self, data: np.ndarray[tuple[int], np.dtype[np.uint8]]) -> pa.RecordBatch:
-        """Of whole rows. Raises PeerError for what are none, and what values of a type raise that do not fit Arrow's."""
+    @property
+    def fields(self) -> int:
+        """How many each row has."""
+        return max(1, len(self.relation.live_columns))
+
+    def batch(self, rows: CopiedFields) -> pa.RecordBatch:
+        """Raises what values of a type raise that do not fit Arrow's."""
         columns = self.relation.live_columns
-        found = columns_of(data, max(1, len(columns)))
-        schema = row_schema(self.relation, self.style)
         if not columns:
-            return pa.RecordBatch.from_struct_array(pa.array([{}] * len(found[0][0]), pa.struct([])))
-        arrays = [self._array(column, *values) for column, values in zip(columns, found, strict=True)]
-        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+            return pa.RecordBatch.from_struct_array(pa.array([{}] * len(rows), pa.struct([])))
+        arrays = [self._array(column, number, rows) for number, column in enumerate(columns)]
+        return pa.RecordBatch.from_arrays(arrays, schema=row_schema(self.relation, self.style))
 
     def _expression(self, column: Column) -> str:
         name, kind = quote_identifier(column.name), column.live_type
@@ -68,13 +75,23 @@ class CopiedRows:
         codec = codec_of(kind, self.style.text.unknown_types)
         return codec.arrow is None or codec.arrow(kind, column.typmod, self.style) == pa.string()
 
-    def _array(self, column: Column, valid: Mask, texts: Texts) -> pa.Array:
+    def _array(self, column: Column, number: int, rows: CopiedFields) -> pa.Array:
         kind = column.live_type
         if self._is_string(kind, column):
+            valid, texts = rows.texts(number)
             return string_array(texts, valid)
         try:
-            read = parse_binary if codec_of(kind).receive is not None else parse_texts
-            return to_arrow(read(texts, valid, kind), kind, column.typmod, self.style)
+            return to_arrow(_stored(kind, number, rows), kind, column.typmod, self.style)
         except TailraceError as error:
             error.context = error.context or f'table {self.relation}, column "{column.name}"'
             raise
+
+
+def _stored(kind: PgType, number: int, rows: CopiedFields) -> Values:
+    """The values of that column."""
+    width = _WIDTHS.get(kind.oid)
+    if width is not None and (values := rows.numbers(number, width)) is not None:
+        return values
+    valid, texts = rows.texts(number)
+    read = parse_binary if codec_of(kind).receive is not None else parse_texts
+    return read(texts, valid, kind)

@@ -1,0 +1,181 @@
+"""Tables of a copy on their way into a lake: each is there once all its rows are, in one commit that makes it.
+
+In: a lake that awaits the tables, their rows in parts (`copy_feed.py`), and which transactions the snapshot has seen that they are of. Out: for each
+table what was done. Where a table holds rows as the source does, workers write them to the files that become the table's; where it holds something
+else, they are staged as changes are. A table of which the catalog does not say that it was copied is not: its folder is emptied before.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import field, replace
+from functools import partial
+from itertools import groupby
+from typing import Any
+
+from tailrace.apply.seen_transactions import SeenTransactions
+from tailrace.changes import row_schema
+from tailrace.copy_feed import CopiedTable, CopyFeed, CopyPiece
+from tailrace.dataclass import dataclass
+from tailrace.feed import FeedTable
+from tailrace.lake.catalog import LakeTable
+from tailrace.lake.files.data_files import DataFiles
+from tailrace.lake.files.file_changes import EditedFiles, FileChanges
+from tailrace.lake.files.row_files import RowFiles, write_rows
+from tailrace.lake.files.statistics import without_statistics
+from tailrace.lake.lake import Lake, TableApplied
+from tailrace.lake.position import TableIdentity
+from tailrace.lake.staging import STAGED, FileWritten, Progress, Staged, counting, write_changes
+from tailrace.lake.table_change import BroughtUp
+from tailrace.lake.targets import TargetTable, check_fit
+from tailrace.storage.store import Store
+
+_SAID = 2.0
+"""Seconds after which the catalog is told of tables that were made since: of many small ones it hears together."""
+
+Work = Callable[[CopyPiece], Any]
+
+
+@dataclass(slots=True)
+class TableCopy:
+    """`progress` is told how many parts are done."""
+
+    lake: Lake
+    feed: CopyFeed
+    seen: SeenTransactions
+    progress: Progress | None = None
+    _made: dict[int, BroughtUp] = field(default_factory=dict)
+
+    def run(self) -> Iterator[TableApplied]:
+        """Copy what is not copied yet. Raises Overtaken where somebody else has written to the lake, and what a server or a value raises."""
+        lake = self.lake
+        self._begin()
+        catalog = lake.catalog
+        assert catalog is not None, "it awaits the tables"
+        targets = {each.relation.oid: self._target(each, catalog.tables[each.relation.oid]) for each in self.feed.copied}
+        step = counting(self.progress, self.feed.stretches)
+        parts = [piece for part in self.feed.parts(frozenset(targets)) for piece in part.pieces]
+        said = time.monotonic()
+        with lake.staging() as files:
+            way: Any = _AsRows(lake, targets) if lake.layout.has_rows_alone else _AsChanges(lake, targets, self.feed, files)
+            try:
+                done = zip(parts, self.feed.run(way.work, parts), strict=True)
+                for oid, results in groupby(done, lambda each: each[0].oid):
+                    for _, result in results:
+                        way.take(oid, result)
+                        step(1)
+                    self._made[oid] = made = way.made(targets[oid])
+                    yield TableApplied.of(targets[oid].name, made)
+                    if time.monotonic() - said > _SAID:
+                        self._say()
+                        said = time.monotonic()
+            finally:
+                way.abandon()
+                self._say()
+
+    def _begin(self) -> None:
+        """The tables have folders, and there is nothing in them. What a run that died had begun to copy goes."""
+        lake, catalog = self.lake, self.lake.catalog
+        assert catalog is not None, "it awaits the tables"
+        emptied = [table.folder for table in catalog.tables.values() if table.copied is None]
+        kept = {oid: table for oid, table in catalog.tables.items() if table.copied is not None}
+        for table in catalog.tables.values():
+            lake.forget(table)
+        catalog = replace(catalog, tables=kept)
+        for each in self.feed.copied:
+            relation = each.relation
+            table = LakeTable(relation.oid, catalog.folder_for(relation), relation.schema, relation.name)
+            catalog = catalog.with_table(table)
+            emptied.append(table.folder)
+        lake.replace_catalog(catalog)
+        for name in dict.fromkeys(emptied):
+            folder = lake.store.below(name)
+            folder.delete([found.name for found in folder.list()])
+
+    def _target(self, copied: CopiedTable, table: LakeTable) -> TargetTable:
+        lake, span = self.lake, self.feed.span
+        check_fit(FeedTable(copied.relation), span)
+        return TargetTable(copied.relation, None, lake.style, lake.opened(table), None, span, self.feed.fingerprint_before)
+
+    def _say(self) -> None:
+        """What was made since counts."""
+        catalog = self.lake.catalog
+        assert catalog is not None, "it has the tables"
+        if not self._made:
+            return
+        for oid, done in self._made.items():
+            self.lake.keep(oid, done.version)
+            made = replace(
+                catalog.tables[oid], version=done.version.version, changed=self.feed.span.stop, copied=self.seen, held=None
+            )
+            catalog = catalog.with_table(made)
+        self._made.clear()
+        self.lake.replace_catalog(catalog)
+
+
+class _AsRows:
+    """The files that workers write become the table's. State: those of tables that are not made yet."""
+
+    def __init__(self, lake: Lake, targets: Mapping[int, TargetTable]) -> None:
+        self._lake, self._written = lake, dict[int, RowFiles]()
+        run = uuid.uuid4().hex
+        self._data = {oid: partial(_new_files, target, run) for oid, target in targets.items()}
+        self.work = partial(_write_part, self._data)
+
+    def take(self, oid: int, result: RowFiles) -> None:
+        self._written[oid] = self._written.get(oid, RowFiles()) + result
+
+    def made(self, target: TargetTable) -> BroughtUp:
+        oid, found = target.relation.oid, target.found
+        written = self._written.get(oid, RowFiles())
+        identity = TableIdentity(
+            target.span, target.relation, target.style, written.unbounded, None, target.fingerprint_before(target.span.stop),
+            quarantine=target.quarantine,
+        )  # fmt: skip
+        keeps_vectors = self._lake.deletion_vectors and found.keeps_vectors
+        note = identity.note.with_vectors() if keeps_vectors else identity.note
+        schema = row_schema(target.relation, target.style)
+        version = found.make(target.name, str(target.relation), schema, note, FileChanges(added=written.files))
+        self._written.pop(oid, None)
+        edited = EditedFiles(len(written.files), bytes=written.bytes)
+        return BroughtUp(written.rows, written.rows, 0, written.beyond, edited, version)
+
+    def abandon(self) -> None:
+        """What did not become a table's is of no use."""
+        for oid, written in self._written.items():
+            self._data[oid]().drop(written.files)
+
+
+def _new_files(target: TargetTable, run: str) -> DataFiles:
+    schema = row_schema(target.relation, target.style)
+    return target.found.data_files(schema, run, without_statistics(schema))
+
+
+def _write_part(data: Mapping[int, Callable[[], DataFiles]], piece: CopyPiece) -> RowFiles:
+    """Runs in a worker."""
+    return write_rows(data[piece.oid], piece.rows())
+
+
+class _AsChanges:
+    """Rows are changes that insert them, staged in `files` for the layout."""
+
+    def __init__(self, lake: Lake, targets: Mapping[int, TargetTable], feed: CopyFeed, files: Store) -> None:
+        self._lake, self._files, self._staged = lake, files, dict[int, Staged]()
+        wanted = {oid: target.wanted(fill_missing=False) for oid, target in targets.items()}
+        own = lake.own_files(list(targets.values()))
+        self.work = partial(write_changes, files, wanted, feed.changes, own or STAGED, {})
+
+    def take(self, oid: int, result: list[FileWritten]) -> None:
+        self._staged.setdefault(oid, Staged()).files.extend(result)
+
+    def made(self, target: TargetTable) -> BroughtUp:
+        staged = self._staged.pop(target.relation.oid, Staged())
+        done = self._lake.layout.bring_up(target, self._files, staged, deletion_vectors=self._lake.deletion_vectors)
+        return done or BroughtUp(0, 0, 0, {}, EditedFiles(), target.found)
+
+    def abandon(self) -> None:
+        """Files in a table's folder that did not become the table's are of no use."""
+        if self._lake.layout.in_place:
+            self._files.delete([file.path for each in self._staged.values() for file in each.files])
