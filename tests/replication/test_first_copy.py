@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import signal
 import subprocess
@@ -23,7 +24,10 @@ from support.servers import Server
 from support.storm import begin, different, storm
 from support.waiting import until
 from tailrace.lake.catalog import StoredCatalog
+from tailrace.lake.lake import Lake
+from tailrace.lake.quarantine import Quarantine
 from tailrace.lake.reading import read_table
+from tailrace.lake.replay import replay
 from tailrace.storage.local_store import LocalStore
 
 pytestmark = pytest.mark.postgres
@@ -133,6 +137,82 @@ def test_what_is_published(server: Server, tmp_path: Path) -> None:
         )
     assert {row["v"] for row in _rows(tmp_path, "bag")} == {1}
     assert not (tmp_path / "lake/public.pair").exists()
+
+
+def test_what_is_published_as_a_whole(server: Server, tmp_path: Path) -> None:
+    """A partitioned table with the rows of all its partitions, whose columns lie otherwise; of tables that inherit each its own."""
+    server.say(
+        "CREATE TABLE p (id int, v text, secret text, PRIMARY KEY (id)) PARTITION BY RANGE (id)",
+        "CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (1000)",
+        "CREATE TABLE p2 (secret text, gone int, v text, id int NOT NULL)", "ALTER TABLE p2 DROP gone",
+        "ALTER TABLE p ATTACH PARTITION p2 FOR VALUES FROM (1000) TO (4000)",
+        "CREATE TABLE p3 PARTITION OF p FOR VALUES FROM (4000) TO (9000) PARTITION BY LIST (id)",
+        "CREATE TABLE p31 PARTITION OF p3 DEFAULT",
+        "CREATE TABLE parent (id int PRIMARY KEY)", "CREATE TABLE child (PRIMARY KEY (id)) INHERITS (parent)",
+        "INSERT INTO p SELECT g, repeat('x', g), 'no' FROM generate_series(0, 4999) g",
+        "INSERT INTO parent VALUES (1)", "INSERT INTO child VALUES (2)",
+        "CREATE PUBLICATION one FOR TABLE p (id, v) WHERE (id % 3 = 0), parent WITH (publish_via_partition_root = true)",
+        "CREATE PUBLICATION other FOR TABLE p (id, v) WHERE (id < 10), child WITH (publish_via_partition_root = true)",
+    )  # fmt: skip
+    names = ("--publication", "one,other")
+    _mirrored(server, tmp_path, *names)
+    server.say(
+        "INSERT INTO p VALUES (6000, 'new', '')",
+        "UPDATE p SET v = 'moved', id = 6003 WHERE id = 3",
+        "DELETE FROM p WHERE id = 4998",
+    )
+    _mirrored(server, tmp_path, *names)
+    query = "SELECT id, v FROM p WHERE id % 3 = 0 OR id < 10 ORDER BY id"
+    with server.connect() as connection:
+        assert sorted((row["id"], row["v"]) for row in _rows(tmp_path, "p")) == connection.execute(query).fetchall()
+    assert (_rows(tmp_path, "parent"), _rows(tmp_path, "child")) == ([{"id": 1}], [{"id": 2}])
+    assert not any((tmp_path / f"lake/public.{name}").exists() for name in ("p1", "p2", "p3", "p31"))
+
+
+def test_what_any_publication_lets_pass(server: Server, tmp_path: Path) -> None:
+    """All rows where one has no filter."""
+    server.say(
+        "CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t SELECT generate_series(1, 9)",
+        "CREATE PUBLICATION few FOR TABLE t WHERE (id < 3)", "CREATE PUBLICATION more FOR TABLE t WHERE (id > 7)",
+        "CREATE PUBLICATION every FOR TABLE t WITH (publish = 'delete')",
+    )  # fmt: skip
+    for names, ids in (("few", {1, 2}), ("few,more", {1, 2, 8, 9}), ("few,every", set(range(1, 10)))):
+        home = tmp_path / names
+        home.mkdir()
+        _mirrored(server, home, "--publication", names)
+        assert {row["id"] for row in _rows(home, "t")} == ids
+
+
+@pytest.mark.parametrize("layout", ["mirror", "changes", "history"])
+def test_rows_that_cannot_be_applied(server: Server, tmp_path: Path, layout: str) -> None:
+    """They go into quarantine, the others are copied, and a replay brings them once they are put right."""
+    server.say(
+        "CREATE TABLE t (id int PRIMARY KEY, n numeric(9,2), ip inet, at date)",
+        "INSERT INTO t SELECT g, CASE WHEN g % 100 = 7 THEN 'NaN' ELSE g / 4.0 END, '10.0.0.1', '2020-01-01' FROM generate_series(1, 1000) g",
+    )
+    options = ("--layout", layout, "--on-error")
+    refused = subprocess.run(_words(server, tmp_path, *options, "stop"), capture_output=True, text=True, check=False, timeout=60)
+    assert (refused.returncode, 'table public.t, column "n"' in refused.stderr) == (1, True), refused.stderr
+    said = _mirrored(server, tmp_path, *options, "quarantine")
+    assert "10 changes of table public.t went into quarantine" in said
+    store = LocalStore(tmp_path / "lake")
+    quarantine = Quarantine.of(store)
+    assert list(quarantine.counts().values()) == [10]
+    assert read_table(tmp_path / "lake/public.t").num_rows == 990
+    kept = pa.concat_tables(quarantine.rows())
+    assert sorted(int(json.loads(each)["id"]) for each in kept["new"].to_pylist()) == [7 + 100 * n for n in range(10)]
+    assert {json.loads(each)["ip"] for each in kept["new"].to_pylist()} == {"10.0.0.1"}
+    if layout != "mirror":
+        return
+    server.say(
+        "UPDATE t SET n = 0 WHERE n = 'NaN' AND id < 800", "DELETE FROM t WHERE id = 907", "INSERT INTO t VALUES (2000, 'NaN')"
+    )
+    _mirrored(server, tmp_path, *options, "quarantine")
+    replayed = replay(Lake.open(store))
+    assert [(each.needless, each.left) for each in replayed] == [(9, 2)]
+    with server.connect() as connection:
+        rows = connection.execute("SELECT id, n FROM t WHERE n <> 'NaN' ORDER BY id::text").fetchall()
+    assert [(row["id"], row["n"]) for row in sorted(_rows(tmp_path, "t"), key=lambda row: str(row["id"]))] == rows
 
 
 @pytest.mark.parametrize("layout", ["changes", "history"])

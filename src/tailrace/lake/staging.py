@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import tempfile
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
@@ -217,6 +217,15 @@ def stage_rows(
             if len(each):
                 file.add(own.shaped(oid, each))
     return [each for each in written if isinstance(each, FileWritten)]
+
+
+@contextmanager
+def kept_file(
+    store: Store, oid: int, written: list[FileWritten | RefusedChanges | PassedOver]
+) -> Iterator[Callable[[pa.RecordBatch], None]]:
+    """Takes rows of a table that are set aside, batch by batch, to a file, if there are any; `written` is then told of it."""
+    with _ChangesFile(store, f"{_KEPT}/{_staged_name(oid)}", oid, 0, written, is_kept=True) as file:
+        yield file.add
 
 
 def _staged_name(oid: int) -> str:

@@ -15,6 +15,8 @@ from functools import partial
 from itertools import groupby
 from typing import Any
 
+import pyarrow as pa
+
 from tailrace.apply.seen_transactions import SeenTransactions
 from tailrace.changes import row_schema
 from tailrace.copy_feed import CopiedTable, CopyFeed, CopyPiece
@@ -27,9 +29,12 @@ from tailrace.lake.files.row_files import RowFiles, write_rows
 from tailrace.lake.files.statistics import without_statistics
 from tailrace.lake.lake import Lake, TableApplied
 from tailrace.lake.position import TableIdentity
-from tailrace.lake.staging import STAGED, FileWritten, Progress, Staged, counting, write_changes
+from tailrace.lake.staging import STAGED, FileWritten, Progress, Staged, counting, kept_file, write_changes
 from tailrace.lake.table_change import BroughtUp
 from tailrace.lake.targets import TargetTable, check_fit
+from tailrace.lake.trouble import put_aside
+from tailrace.model import Relation
+from tailrace.quarantine.kept_copies import UnfitRows
 from tailrace.storage.store import Store
 
 _SAID = 2.0
@@ -59,14 +64,17 @@ class TableCopy:
         parts = [piece for part in self.feed.parts(frozenset(targets)) for piece in part.pieces]
         said = time.monotonic()
         with lake.staging() as files:
-            way: Any = _AsRows(lake, targets) if lake.layout.has_rows_alone else _AsChanges(lake, targets, self.feed, files)
+            way: Any = (
+                _AsRows(lake, targets, files) if lake.layout.has_rows_alone else _AsChanges(lake, targets, self.feed, files)
+            )
             try:
                 done = zip(parts, self.feed.run(way.work, parts), strict=True)
                 for oid, results in groupby(done, lambda each: each[0].oid):
+                    kept: list[FileWritten] = []
                     for _, result in results:
-                        way.take(oid, result)
+                        kept += way.take(oid, result)
                         step(1)
-                    self._made[oid] = made = way.made(targets[oid])
+                    self._made[oid] = made = way.made(self._settled(targets[oid], kept, files))
                     yield TableApplied.of(targets[oid].name, made)
                     if time.monotonic() - said > _SAID:
                         self._say()
@@ -74,6 +82,16 @@ class TableCopy:
             finally:
                 way.abandon()
                 self._say()
+        lake.quarantine.tidy(lake.names_of, self.feed.span.stop)
+
+    def _settled(self, target: TargetTable, kept: list[FileWritten], files: Store) -> TargetTable:
+        """What is set aside of the table is in quarantine, and its commit is to say so."""
+        if not kept:
+            return target
+        target, news = put_aside(self.lake.quarantine, target, kept, files)
+        files.delete([each.path for each in kept])
+        self.lake.put_aside.append(news)
+        return target
 
     def _begin(self) -> None:
         """The tables have folders, and there is nothing in them. What a run that died had begun to copy goes."""
@@ -90,6 +108,9 @@ class TableCopy:
             catalog = catalog.with_table(table)
             emptied.append(table.folder)
         lake.replace_catalog(catalog)
+        lake.put_aside = []
+        anew = {each.relation.oid for each in self.feed.copied}
+        lake.quarantine.remove({batch for oid, batch in lake.quarantine.counts() if oid in anew})
         for name in dict.fromkeys(emptied):
             folder = lake.store.below(name)
             folder.delete([found.name for found in folder.list()])
@@ -118,14 +139,17 @@ class TableCopy:
 class _AsRows:
     """The files that workers write become the table's. State: those of tables that are not made yet."""
 
-    def __init__(self, lake: Lake, targets: Mapping[int, TargetTable]) -> None:
+    def __init__(self, lake: Lake, targets: Mapping[int, TargetTable], files: Store) -> None:
         self._lake, self._written = lake, dict[int, RowFiles]()
         run = uuid.uuid4().hex
         self._data = {oid: partial(_new_files, target, run) for oid, target in targets.items()}
-        self.work = partial(_write_part, self._data)
+        self.work = partial(_write_part, self._data, {oid: target.relation for oid, target in targets.items()}, files)
 
-    def take(self, oid: int, result: RowFiles) -> None:
-        self._written[oid] = self._written.get(oid, RowFiles()) + result
+    def take(self, oid: int, result: tuple[RowFiles, list[FileWritten]]) -> list[FileWritten]:
+        """The files of rows that are set aside."""
+        written, kept = result
+        self._written[oid] = self._written.get(oid, RowFiles()) + written
+        return kept
 
     def made(self, target: TargetTable) -> BroughtUp:
         oid, found = target.relation.oid, target.found
@@ -153,9 +177,24 @@ def _new_files(target: TargetTable, run: str) -> DataFiles:
     return target.found.data_files(schema, run, without_statistics(schema))
 
 
-def _write_part(data: Mapping[int, Callable[[], DataFiles]], piece: CopyPiece) -> RowFiles:
-    """Runs in a worker."""
-    return write_rows(data[piece.oid], piece.rows())
+def _write_part(
+    data: Mapping[int, Callable[[], DataFiles]], relations: Mapping[int, Relation], files: Store, piece: CopyPiece
+) -> tuple[RowFiles, list[FileWritten]]:
+    """Runs in a worker. Rows that are set aside are staged in `files`."""
+    written: list[Any] = []
+
+    def fitting(keep: Callable[[pa.RecordBatch], None]) -> Iterator[pa.RecordBatch]:
+        first = 0
+        for batch in piece.rows():
+            if isinstance(batch, UnfitRows):
+                keep(piece.kept(batch, relations[piece.oid], first).rows)
+                first += len(batch.reasons)
+            else:
+                yield batch
+
+    with kept_file(files, piece.oid, written) as keep:
+        rows = write_rows(data[piece.oid], fitting(keep))
+    return rows, written
 
 
 class _AsChanges:
@@ -167,8 +206,10 @@ class _AsChanges:
         own = lake.own_files(list(targets.values()))
         self.work = partial(write_changes, files, wanted, feed.changes, own or STAGED, {})
 
-    def take(self, oid: int, result: list[FileWritten]) -> None:
-        self._staged.setdefault(oid, Staged()).files.extend(result)
+    def take(self, oid: int, result: list[FileWritten]) -> list[FileWritten]:
+        """The files of rows that are set aside."""
+        self._staged.setdefault(oid, Staged()).files.extend(each for each in result if not each.is_kept)
+        return [each for each in result if each.is_kept]
 
     def made(self, target: TargetTable) -> BroughtUp:
         staged = self._staged.pop(target.relation.oid, Staged())

@@ -196,7 +196,9 @@ class ApplyWorker:
         if (applied := copy.run()) is not None:
             self._is_new = False
             assert self.lake.catalog is not None, "it was copied"
-            self.tell(WindowApplied(self.lake.catalog.complete, 0, applied, time.monotonic() - began, 0))
+            aside = tuple(self.lake.put_aside)
+            self._warn_of_aside(aside)
+            self.tell(WindowApplied(self.lake.catalog.complete, 0, applied, time.monotonic() - began, 0, aside))
 
     def _take_before_copy(self, window: Pipeline) -> None:
         """What of a window is of tables that are copied already. Others are copied behind it."""

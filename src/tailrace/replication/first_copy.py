@@ -19,10 +19,11 @@ from dataclasses import replace
 from tailrace.client.server_snapshot import ServerSnapshot, write_something
 from tailrace.copy_feed import CopiedTable, CopyFeed
 from tailrace.dataclass import dataclass
-from tailrace.errors import UsageError
+from tailrace.errors import PeerError
 from tailrace.lake.lake import Lake, TableApplied
 from tailrace.lake.staging import Progress
 from tailrace.lake.table_copy import TableCopy
+from tailrace.lake.trouble import QUARANTINE
 from tailrace.model import Lsn, Relation
 from tailrace.past.tables_at_end import tables_there
 from tailrace.pipeline.following import NothingNew
@@ -112,40 +113,37 @@ class FirstCopy:
 
     def _take(self, snapshot: ServerSnapshot, window: Pipeline) -> list[TableApplied]:
         """Copy those tables that are not copied yet."""
-        catalog, seen = self.lake.catalog, snapshot.seen
-        assert catalog is not None, "it awaits the tables"
-        there = {oid for oid, table in catalog.tables.items() if table.copied is not None}
-        relations = [
-            each for each in tables_there(window.history, seen.end) if each.oid in snapshot.tables and each.oid not in there
-        ]
-        for relation in relations:
-            snapshot.tables[relation.oid].check_is(relation, seen.end)
+        seen, keeps_unfit = snapshot.seen, self.lake.on_error == QUARANTINE
         begin, names = window.span.start, tuple(self.publications)
         span = replace(window.span, start=Lsn(begin - _BEFORE), stop=begin, publications=names)
-        wanted = self._wanted(window, relations, seen.end)
-        tables = [
-            CopiedTable(relation, snapshot.parts(CopiedRows(relation, self.lake.style), where)) for relation, where in wanted
-        ]
+        tables = []
+        for relation, shown, where in self._wanted(window, seen.end):
+            if (there := snapshot.tables.get(relation.oid)) is None:
+                raise PeerError(
+                    f"table {relation} is in the log, and not in the snapshot under which it was to be copied", lsn=seen.end
+                )
+            there.check_is(relation, seen.end)
+            rows = CopiedRows(shown, self.lake.style)
+            tables.append(CopiedTable(shown, snapshot.parts(rows, where, keeps_unfit=keeps_unfit)))
         return list(TableCopy(self.lake, CopyFeed(span, tables, snapshot.time, THREADS), seen, self.progress).run())
 
-    def _wanted(self, window: Pipeline, relations: Sequence[Relation], at: Lsn) -> Iterator[tuple[Relation, str | None]]:
-        """The relations with the columns that are wanted, each with the condition that its rows meet."""
+    def _wanted(self, window: Pipeline, at: Lsn) -> Iterator[tuple[Relation, Relation, str | None]]:
+        """The tables that are not copied yet; the same with the columns that are wanted; and the condition that rows meet."""
+        catalog, history = self.lake.catalog, window.history
+        assert catalog is not None, "it awaits the tables"
+        copied = {oid for oid, table in catalog.tables.items() if table.copied is not None}
         if not self.publications:
-            yield from ((relation, None) for relation in relations)
+            yield from ((relation, relation, None) for relation in tables_there(history, at) if relation.oid not in copied)
             return
-        by_name = {(relation.schema, relation.name): relation for relation in relations}
         span, slot = window.span, self.acquired.slot
-        here = DatabaseSnapshot(span.system, span.database, slot.database, CatalogSnapshot(window.history, int(at)))
+        here = DatabaseSnapshot(span.system, span.database, slot.database, CatalogSnapshot(history, int(at)))
         defined = definitions_in(self.acquired.location.path, span.system, span.database)
         for table in tables_published(here, self.publications, defined):
-            relation = by_name.get((table.schema, table.name))
-            if relation is None:
-                raise UsageError(
-                    f'"{table.schema}.{table.name}" is published as a whole, and cannot be copied yet',
-                    hint="Publish its partitions (publish_via_partition_root = false), or --no-copy.", sqlstate="0A000",
-                )  # fmt: skip
-            numbers = {column.number for column in relation.live_columns if column.name in table.columns}
-            yield only_columns(relation, numbers), table.copied
+            relation = history.relation_named(table.schema, table.name, int(at))
+            assert relation is not None, "it is published"
+            if relation.oid not in copied:
+                wanted = {column.number for column in relation.live_columns if column.name in table.columns}
+                yield relation, only_columns(relation, wanted), table.copied
 
 
 def begin_anew(lake: Lake, slot: Slot) -> None:

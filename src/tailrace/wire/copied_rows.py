@@ -7,14 +7,18 @@ output function prints, as in the changes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
+import numpy as np
 import pyarrow as pa
 
 from tailrace.changes import row_schema
 from tailrace.dataclass import dataclass
 from tailrace.errors import TailraceError
 from tailrace.model import Column, PgType, Relation
+from tailrace.quarantine.fitting import is_of_rows, unfit_values
+from tailrace.quarantine.kept_copies import UnfitRows
+from tailrace.quarantine.kept_rows import Reason
 from tailrace.types import oids
 from tailrace.types.codec import string_array
 from tailrace.types.quoting import quote_identifier
@@ -59,6 +63,37 @@ class CopiedRows:
             return pa.RecordBatch.from_struct_array(pa.array([{}] * len(rows), pa.struct([])))
         arrays = [self._array(column, number, rows) for number, column in enumerate(columns)]
         return pa.RecordBatch.from_arrays(arrays, schema=row_schema(self.relation, self.style))
+
+    def fitting(self, rows: CopiedFields) -> Iterator[pa.RecordBatch | UnfitRows]:
+        """The same, where rows with values that do not fit Arrow's come as they are."""
+        try:
+            yield self.batch(rows)
+            return
+        except TailraceError as error:
+            if not is_of_rows(error):
+                raise
+        unfit: dict[int, Reason] = {}
+        for number, column in enumerate(self.relation.live_columns):
+            if not self._is_string(column.live_type, column):
+                for row, why in unfit_values(column, _stored(column.live_type, number, rows), self.style):
+                    unfit.setdefault(row, Reason.of(why, column.name))
+        kept = np.array(sorted(unfit), np.int64)
+        if len(rest := np.setdiff1d(np.arange(len(rows)), kept)):
+            yield self.batch(rows.take(rest))
+        if len(kept):
+            yield UnfitRows(self._all_stored(rows.take(kept)), [unfit[row] for row in kept.tolist()])
+
+    def _all_stored(self, rows: CopiedFields) -> list[Values]:
+        """Of each column. Raises what the input function of a type raises that we cannot do without the server."""
+        columns = []
+        for number, column in enumerate(self.relation.live_columns):
+            kind = column.live_type
+            if self._is_string(kind, column) and kind.oid not in _SENT_AS_TEXT:
+                valid, texts = rows.texts(number)
+                columns.append(parse_texts(texts, valid, kind))
+            else:
+                columns.append(_stored(kind, number, rows))
+        return columns
 
     def _expression(self, column: Column) -> str:
         name, kind = quote_identifier(column.name), column.live_type
