@@ -42,6 +42,8 @@ class CopiedTable:
 
     relation: Relation
     parts: Sequence[Rows]
+    size: int = 0
+    """In bytes at the source, as far as it is known."""
 
 
 @dataclass(frozen=True, slots=True)

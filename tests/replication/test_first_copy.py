@@ -23,11 +23,13 @@ from support.sampling import some_of
 from support.servers import Server
 from support.storm import begin, different, storm
 from support.waiting import until
+from tailrace.cli.mirror import copy_in_words
 from tailrace.lake.catalog import StoredCatalog
 from tailrace.lake.lake import Lake
 from tailrace.lake.quarantine import Quarantine
 from tailrace.lake.reading import read_table
 from tailrace.lake.replay import replay
+from tailrace.lake.table_copy import CopyProgress
 from tailrace.storage.local_store import LocalStore
 
 pytestmark = pytest.mark.postgres
@@ -310,6 +312,61 @@ def test_killed_while_it_copies(server: Server, tmp_path: Path) -> None:
     assert read_table(tmp_path / "lake/public.wide").num_rows == 30000
     _mirrored(server, tmp_path)
     assert different(server, LocalStore(tmp_path / "lake")) == []
+
+
+def test_a_killed_run_is_gone_on_with(server: Server, tmp_path: Path) -> None:
+    """Tables that are finished stay, and take part in what happened since; the others are copied as they are by then."""
+    server.say(
+        "CREATE TABLE a (id int PRIMARY KEY, v text)", "INSERT INTO a SELECT g, 'first' FROM generate_series(1, 100) g",
+        "CREATE TABLE b (id int PRIMARY KEY, v text)", "INSERT INTO b SELECT g, repeat(md5(g::text), 20) FROM generate_series(1, 20000) g",
+    )  # fmt: skip
+    words = _words(server, tmp_path, "--copy-rate", "500kB/s")
+    with subprocess.Popen(words, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
+        until(lambda: process.poll() is not None or _copied(tmp_path) == {"a"})
+        server.say("UPDATE a SET v = 'second' WHERE id < 10", "DELETE FROM a WHERE id = 50", "INSERT INTO a VALUES (101, 'new')")
+        assert process.poll() is None
+        process.kill()
+    assert _awaits(tmp_path)
+    assert _copied(tmp_path) == {"a"}
+    files = {path.name for path in (tmp_path / "lake/public.a").glob("*.parquet")}
+    server.say(
+        "ALTER TABLE a ADD w int DEFAULT 7", "UPDATE a SET w = 8 WHERE id = 60", "DELETE FROM b WHERE id > 19000", "UPDATE b SET v = '' WHERE id = 1",
+        "CREATE TABLE c (id int PRIMARY KEY)", "INSERT INTO c VALUES (1)", "ALTER TABLE b RENAME v TO w",
+    )  # fmt: skip
+    _mirrored(server, tmp_path)
+    assert not _awaits(tmp_path)
+    assert files <= {path.name for path in (tmp_path / "lake/public.a").glob("*.parquet")}
+    server.say("INSERT INTO b VALUES (20001, 'new')", "UPDATE a SET v = 'third' WHERE id = 2")
+    _mirrored(server, tmp_path)
+    with server.connect() as connection:
+        for name in "abc":
+            rows = connection.execute(f"SELECT * FROM {name}".encode()).fetchall()
+            assert sorted(tuple(row.values()) for row in _rows(tmp_path, name)) == sorted(rows)
+
+
+def _copied(home: Path) -> set[str]:
+    catalog = StoredCatalog.read(LocalStore(home / "lake")).catalog
+    return set() if catalog is None else {each.name for each in catalog.tables.values() if each.copied is not None}
+
+
+def test_how_fast_it_may_be_read(server: Server, tmp_path: Path) -> None:
+    server.say(
+        "CREATE TABLE t (id int, v text)", "INSERT INTO t SELECT g, repeat('x', 1000) FROM generate_series(1, 4000) g",
+    )  # fmt: skip
+    began = time.monotonic()
+    _mirrored(server, tmp_path, "--copy-rate", "1MB/s")
+    assert time.monotonic() - began > 3.5
+    assert read_table(tmp_path / "lake/public.t").num_rows == 4000
+    wrong = subprocess.run(
+        _words(server, tmp_path, "--copy-rate", "fast"), capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (wrong.returncode, "invalid size" in wrong.stderr) == (1, True), wrong.stderr
+
+
+def test_what_is_told_of_a_copy() -> None:
+    done = CopyProgress(2, 8, 1234567, 100 << 20, 400 << 20, 20.0)
+    assert copy_in_words(done) == "first copy of the tables, 1,234,567 rows, 100 of 400 MB, 0:01:00 left"
+    assert copy_in_words(CopyProgress(1, 1, 0, 0, 0, 0.1)) == "first copy of the tables, 0 rows, 0 of 0 MB"
 
 
 def test_what_may_not_be_read(server: Server, tmp_path: Path) -> None:

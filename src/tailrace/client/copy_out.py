@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.client.copy_rate import CopyRate
 from tailrace.errors import PeerError
 from tailrace.wire.binary_copy import MESSAGE, message_size
 from tailrace.wire.error_fields import error_of
@@ -37,8 +38,9 @@ class CopyOut:
     """A COPY that was begun in a session. State: the bytes from `_first` to `_end` of the buffer have come and are not used yet; the session is idle
     again once the copy `is_over`."""
 
-    def __init__(self, session: Any, command: str) -> None:
-        self.is_over = False
+    def __init__(self, session: Any, command: str, rate: CopyRate | None = None) -> None:
+        self.is_over, self._rate = False, rate
+        self._enough = _ENOUGH if rate is None else min(_ENOUGH, rate.most_at_once)
         self._buffer = np.empty(_BUFFER, np.uint8)
         self._first = self._end = 0
         self._error: PeerError | None = None
@@ -59,10 +61,13 @@ class CopyOut:
                     raise self._error
                 return None
             self._make_room()
+            before = self._end
             if self._messages is None:
                 self._receive()
             else:
                 self._take_messages(self._messages)
+            if self._rate is not None:
+                self._rate.wait_for(self._end - before)
         return self._buffer[self._first : self._end]
 
     def use(self, count: int) -> None:
@@ -112,6 +117,8 @@ class CopyOut:
     def _receive(self) -> None:
         """Until there is enough, or no more is to come."""
         view = self._buffer.data
+        if self._rate is not None:
+            view = view[: max(self._end + self._enough, self._next_size())]
         while self._poll.poll(_PATIENCE if self._end else None):
             time.sleep(_GATHERED)
             while self._end < len(view):
@@ -124,7 +131,7 @@ class CopyOut:
                 if not count:
                     raise self._error or self._gone("server closed the connection unexpectedly")
                 self._end += count
-            if self._end >= min(len(view), _ENOUGH) or bytes(view[max(0, self._end - 6) : self._end - 1]) == _READY:
+            if self._end >= min(len(view), self._enough) or bytes(view[max(0, self._end - 6) : self._end - 1]) == _READY:
                 return
 
     def _gone(self, message: str) -> PeerError:
@@ -139,7 +146,7 @@ class CopyOut:
                 self._buffer = np.concatenate([self._buffer[: self._end], np.empty(len(whole) + _BUFFER, np.uint8)])
             self._buffer[self._end : self._end + len(whole)] = np.frombuffer(whole, np.uint8)
             self._end += len(whole)
-            if self._end >= _ENOUGH:
+            if self._end >= self._enough:
                 return
         self.is_over = True
 

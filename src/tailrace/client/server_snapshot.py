@@ -20,6 +20,7 @@ from tailrace.apply.seen_transactions import SeenTransactions
 from tailrace.client.catalog_files import as_ours
 from tailrace.client.conninfo import conninfo_of
 from tailrace.client.copy_out import CopyOut
+from tailrace.client.copy_rate import CopyRate
 from tailrace.dataclass import dataclass
 from tailrace.errors import PeerError, UsageError
 from tailrace.model import Lsn, Relation
@@ -27,7 +28,8 @@ from tailrace.types.quoting import quote_identifier
 from tailrace.wire.binary_copy import MESSAGE, CopiedFields, header_size
 from tailrace.wire.copied_rows import SETTINGS, CopiedRows
 
-_PART_BLOCKS = 8192
+_BLOCK = 8192
+_PART_BLOCKS = 4096
 """Of a table that are copied at once."""
 _POLL = 0.2
 _LOCK_MILLISECONDS = 1000
@@ -92,6 +94,7 @@ class TablePart:
     first: int
     behind: int | None
     keeps_unfit: bool = False
+    rate: CopyRate | None = None
 
     def __call__(self) -> Iterator[Any]:
         """Record batches, and rows that do not fit. Raises PeerError as the server does."""
@@ -99,7 +102,7 @@ class TablePart:
 
         session = self.sessions.get()
         try:
-            yield from self._batches(copy := CopyOut(session, self._command))
+            yield from self._batches(copy := CopyOut(session, self._command, self.rate))
         except psycopg.Error as error:
             raise as_ours(error, "", f"table {self.rows.relation}") from error
         except PeerError as error:
@@ -183,13 +186,16 @@ class ServerSnapshot:
         except psycopg.Error as error:
             raise as_ours(error, database) from error
 
-    def parts(self, rows: CopiedRows, where: str | None, *, keeps_unfit: bool = False, block_size: int = 8192) -> list[TablePart]:
+    def parts(
+        self, rows: CopiedRows, where: str | None, *, keeps_unfit: bool = False, rate: CopyRate | None = None
+    ) -> list[TablePart]:
         """A table's rows, in parts that can be copied apart from each other: of a partitioned table the same blocks of each partition."""
-        blocks = -(-self.tables[rows.relation.oid].largest // block_size)
+        blocks = -(-self.tables[rows.relation.oid].largest // _BLOCK)
         firsts = list(range(0, max(1, blocks), _PART_BLOCKS))
         ends: list[int | None] = [*firsts[1:], None]
         return [
-            TablePart(self.sessions, rows, where, first, behind, keeps_unfit) for first, behind in zip(firsts, ends, strict=True)
+            TablePart(self.sessions, rows, where, first, behind, keeps_unfit, rate)
+            for first, behind in zip(firsts, ends, strict=True)
         ]
 
 

@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field, replace
 from functools import partial
-from itertools import groupby
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -29,7 +29,7 @@ from tailrace.lake.files.row_files import RowFiles, write_rows
 from tailrace.lake.files.statistics import without_statistics
 from tailrace.lake.lake import Lake, TableApplied
 from tailrace.lake.position import TableIdentity
-from tailrace.lake.staging import STAGED, FileWritten, Progress, Staged, counting, kept_file, write_changes
+from tailrace.lake.staging import STAGED, FileWritten, Staged, kept_file, write_changes
 from tailrace.lake.table_change import BroughtUp
 from tailrace.lake.targets import TargetTable, check_fit
 from tailrace.lake.trouble import put_aside
@@ -38,19 +38,37 @@ from tailrace.quarantine.kept_copies import UnfitRows
 from tailrace.storage.store import Store
 
 _SAID = 2.0
-"""Seconds after which the catalog is told of tables that were made since: of many small ones it hears together."""
+"""Seconds in which the catalog is told once of tables that were made: of many small ones it hears together."""
 
 Work = Callable[[CopyPiece], Any]
 
 
+@dataclass(frozen=True, slots=True)
+class CopyProgress:
+    """How many parts are done, of how many; how many rows these have; how many bytes they take at the source, and all of them, about; and how many
+    seconds that took."""
+
+    parts: int
+    of_parts: int
+    rows: int
+    bytes: int
+    of_bytes: int
+    seconds: float
+
+    @property
+    def seconds_left(self) -> float | None:
+        """If it goes on as it did; None as long as nothing is known of that."""
+        return self.seconds * (self.of_bytes - self.bytes) / self.bytes if self.bytes else None
+
+
 @dataclass(slots=True)
 class TableCopy:
-    """`progress` is told how many parts are done."""
+    """`progress` is told of each part."""
 
     lake: Lake
     feed: CopyFeed
     seen: SeenTransactions
-    progress: Progress | None = None
+    progress: Callable[[CopyProgress], None] | None = None
     _made: dict[int, BroughtUp] = field(default_factory=dict)
 
     def run(self) -> Iterator[TableApplied]:
@@ -60,20 +78,25 @@ class TableCopy:
         catalog = lake.catalog
         assert catalog is not None, "it awaits the tables"
         targets = {each.relation.oid: self._target(each, catalog.tables[each.relation.oid]) for each in self.feed.copied}
-        step = counting(self.progress, self.feed.stretches)
         parts = [piece for part in self.feed.parts(frozenset(targets)) for piece in part.pieces]
-        said = time.monotonic()
+        said, began = 0.0, time.monotonic()
+        shares = {each.relation.oid: each.size / max(1, len(each.parts)) for each in self.feed.copied}
+        whole, done_bytes, count, rows = sum(each.size for each in self.feed.copied), 0.0, 0, 0
         with lake.staging() as files:
             way: Any = (
                 _AsRows(lake, targets, files) if lake.layout.has_rows_alone else _AsChanges(lake, targets, self.feed, files)
             )
             try:
-                done = zip(parts, self.feed.run(way.work, parts), strict=True)
-                for oid, results in groupby(done, lambda each: each[0].oid):
-                    kept: list[FileWritten] = []
-                    for _, result in results:
+                results = iter(self.feed.run(way.work, parts))
+                for each in self.feed.copied:
+                    oid, kept = each.relation.oid, list[FileWritten]()
+                    for result in islice(results, len(each.parts)):
                         kept += way.take(oid, result)
-                        step(1)
+                        count, rows, done_bytes = count + 1, rows + way.rows_of(result), done_bytes + shares[oid]
+                        if self.progress is not None:
+                            self.progress(
+                                CopyProgress(count, len(parts), rows, round(done_bytes), whole, time.monotonic() - began)
+                            )
                     self._made[oid] = made = way.made(self._settled(targets[oid], kept, files))
                     yield TableApplied.of(targets[oid].name, made)
                     if time.monotonic() - said > _SAID:
@@ -151,6 +174,9 @@ class _AsRows:
         self._written[oid] = self._written.get(oid, RowFiles()) + written
         return kept
 
+    def rows_of(self, result: tuple[RowFiles, list[FileWritten]]) -> int:
+        return result[0].rows + sum(each.rows for each in result[1])
+
     def made(self, target: TargetTable) -> BroughtUp:
         oid, found = target.relation.oid, target.found
         written = self._written.get(oid, RowFiles())
@@ -210,6 +236,9 @@ class _AsChanges:
         """The files of rows that are set aside."""
         self._staged.setdefault(oid, Staged()).files.extend(each for each in result if not each.is_kept)
         return [each for each in result if each.is_kept]
+
+    def rows_of(self, result: list[FileWritten]) -> int:
+        return sum(each.rows for each in result)
 
     def made(self, target: TargetTable) -> BroughtUp:
         staged = self._staged.pop(target.relation.oid, Staged())

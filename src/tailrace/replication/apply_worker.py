@@ -24,13 +24,14 @@ import numpy as np
 
 from tailrace.catalog.names.qualified_names import write_table_name
 from tailrace.catalog.state.catalog_state import CatalogState
+from tailrace.client.copy_rate import CopyRate
 from tailrace.dataclass import dataclass
 from tailrace.errors import MissingHistory, Overtaken, PeerError, UsageError, count_of
 from tailrace.feed import FeedSpan
 from tailrace.lake.catalog import LakeCatalog
 from tailrace.lake.complete_table import CompleteTable
 from tailrace.lake.lake import Lake, TableApplied
-from tailrace.lake.staging import Progress
+from tailrace.lake.table_copy import CopyProgress
 from tailrace.lake.trouble import PutAside
 from tailrace.model import Lsn
 from tailrace.past.tables_at_end import tables_there
@@ -106,7 +107,9 @@ class ApplyWorker:
     check: Callable[[], None] = _nothing
     copies: bool = False
     """Whether a lake that begins with a live server's log gets a copy of its tables first."""
-    copy_progress: Progress | None = None
+    copy_progress: Callable[[CopyProgress], None] | None = None
+    copy_rate: int | None = None
+    """Bytes a second that it reads at most."""
     waiter: Waiter = field(default_factory=Waiter)
     is_stopping: bool = False
     _readers: CompleteTable = field(init=False)
@@ -192,6 +195,7 @@ class ApplyWorker:
         copy = FirstCopy(
             self.acquired, self.lake, self.publications, self.pace.window, self.pace.follows, self._take_before_copy,
             lambda: self.is_stopping, self.check, self.waiter, self.copy_progress,
+            CopyRate(self.copy_rate) if self.copy_rate else None,
         )  # fmt: skip
         if (applied := copy.run()) is not None:
             self._is_new = False

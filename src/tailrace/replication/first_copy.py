@@ -16,13 +16,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from tailrace.client.copy_rate import CopyRate
 from tailrace.client.server_snapshot import ServerSnapshot, write_something
 from tailrace.copy_feed import CopiedTable, CopyFeed
 from tailrace.dataclass import dataclass
 from tailrace.errors import PeerError
 from tailrace.lake.lake import Lake, TableApplied
-from tailrace.lake.staging import Progress
-from tailrace.lake.table_copy import TableCopy
+from tailrace.lake.table_copy import CopyProgress, TableCopy
 from tailrace.lake.trouble import QUARANTINE
 from tailrace.model import Lsn, Relation
 from tailrace.past.tables_at_end import tables_there
@@ -43,8 +43,8 @@ from tailrace.wire.copied_rows import CopiedRows
 
 _BEFORE = 8
 """Bytes before the LSN at which the lake begins: rows that are copied count as committed there, and no record begins in between."""
-THREADS = min(4, os.cpu_count() or 1)
-"""That copy at once, each in a session of its own."""
+THREADS = min(8, 2 * (os.cpu_count() or 1))
+"""That copy at once, each in a session of its own: while one writes a file, its session waits."""
 _LOOK_AGAIN = 0.3
 """Seconds from one look to the next."""
 
@@ -55,7 +55,8 @@ TakeWindow = Callable[[Pipeline], None]
 @dataclass(frozen=True, slots=True)
 class FirstCopy:
     """Of the tables that is copied what `publications` publish, those that are defined in the slot's state location among them; all if there are
-    none. Windows of the log have this `size`; it is caught up with here unless it `is_received` meanwhile. `progress(done, of)` counts parts."""
+    none. Windows of the log have this `size`; it is caught up with here unless it `is_received` meanwhile. `progress` hears of each part; all
+    sessions together read at this `rate` at most."""
 
     acquired: Acquired
     lake: Lake
@@ -66,7 +67,8 @@ class FirstCopy:
     is_stopping: Callable[[], bool]
     check: Callable[[], None]
     waiter: Waiter
-    progress: Progress | None = None
+    progress: Callable[[CopyProgress], None] | None = None
+    rate: CopyRate | None = None
 
     def run(self) -> list[TableApplied] | None:
         """Copy the tables that the lake awaits. None where it is to stop. Raises UsageError for one that cannot be copied, PeerError as the server
@@ -124,7 +126,7 @@ class FirstCopy:
                 )
             there.check_is(relation, seen.end)
             rows = CopiedRows(shown, self.lake.style)
-            tables.append(CopiedTable(shown, snapshot.parts(rows, where, keeps_unfit=keeps_unfit)))
+            tables.append(CopiedTable(shown, snapshot.parts(rows, where, keeps_unfit=keeps_unfit, rate=self.rate), there.size))
         return list(TableCopy(self.lake, CopyFeed(span, tables, snapshot.time, THREADS), seen, self.progress).run())
 
     def _wanted(self, window: Pipeline, at: Lsn) -> Iterator[tuple[Relation, Relation, str | None]]:

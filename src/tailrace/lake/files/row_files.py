@@ -17,7 +17,7 @@ from tailrace.delta_log.actions import DataFile
 from tailrace.lake.files.data_files import MOST_ROWS, DataFiles
 from tailrace.lake.files.statistics import columns_beyond_statistics, unbounded_values
 
-_FILE_BYTES = 64 << 20
+_FILE_BYTES = 32 << 20
 """Of rows in memory that become one file: several workers write at a time."""
 
 
