@@ -20,7 +20,6 @@ from tailrace.client.copy_rate import CopyRate
 from tailrace.client.server_snapshot import ServerSnapshot, write_something
 from tailrace.copy_feed import CopiedTable, CopyFeed
 from tailrace.dataclass import dataclass
-from tailrace.errors import PeerError
 from tailrace.lake.lake import Lake, TableApplied
 from tailrace.lake.table_copy import CopyProgress, TableCopy
 from tailrace.lake.trouble import QUARANTINE
@@ -121,9 +120,7 @@ class FirstCopy:
         tables = []
         for relation, shown, where in self._wanted(window, seen.end):
             if (there := snapshot.tables.get(relation.oid)) is None:
-                raise PeerError(
-                    f"table {relation} is in the log, and not in the snapshot under which it was to be copied", lsn=seen.end
-                )
+                continue  # it was made behind the snapshot, and comes with its changes
             there.check_is(relation, seen.end)
             rows = CopiedRows(shown, self.lake.style)
             tables.append(CopiedTable(shown, snapshot.parts(rows, where, keeps_unfit=keeps_unfit, rate=self.rate), there.size))

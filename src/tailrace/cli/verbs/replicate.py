@@ -10,7 +10,7 @@ import typer
 from tailrace.cli.arguments import parse_moment, parse_pairs, parse_rate, parse_seconds, parse_window
 from tailrace.cli.choice import On
 from tailrace.cli.loading import loading
-from tailrace.cli.verbs.options import OnOption, StoreOptions, WindowOption
+from tailrace.cli.verbs.options import CopyRateOption, OnOption, StoreOptions, WindowOption
 
 
 def replicate(
@@ -46,9 +46,7 @@ def replicate(
     on_error: Annotated[
         str, typer.Option(help="What becomes of a change that cannot be applied: stop, or quarantine it, and go on.")
     ] = "stop",
-    copy_rate: Annotated[
-        str, typer.Option(help="Bytes a second that the copy of what was there reads at most, such as 10MB/s.", metavar="BYTES/s")
-    ] = "",
+    copy_rate: CopyRateOption = "",
     option: StoreOptions = None,
     window: WindowOption = "",
     on: OnOption = On.AUTO,
