@@ -21,6 +21,7 @@ from tailrace.feed import (
     FeedPart,
     FeedSpan,
     FeedTable,
+    KeptChanges,
     PassedOver,
     RefusedChanges,
     Result,
@@ -29,9 +30,10 @@ from tailrace.feed import (
     WantedTable,
 )
 from tailrace.model import Comments, Lsn, Relation
+from tailrace.quarantine.kept_copies import UnfitRows
 
-Rows = Callable[[], Iterable[pa.RecordBatch]]
-"""Gives rows, each time that it is called; a worker may call it."""
+Rows = Callable[[], Iterable[pa.RecordBatch | UnfitRows]]
+"""Gives rows, each time that it is called; a worker may call it. What the lake's columns cannot hold may come as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,8 @@ class CopiedTable:
 
     relation: Relation
     parts: Sequence[Rows]
+    size: int = 0
+    """In bytes at the source, as far as it is known."""
     comments: Comments | None = None
 
 
@@ -52,6 +56,10 @@ class CopyPiece:
     commit: Lsn
     rows: Rows
     time: int | None
+
+    def kept(self, unfit: UnfitRows, relation: Relation, first: int) -> KeptChanges:
+        """Rows that are set aside; before them there are so many others in the part."""
+        return KeptChanges(self.oid, 0, unfit.kept(relation, int(self.commit), self.number, first, self.time))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +107,18 @@ class CopyFeed(UnplannedFeed):
         yield FeedPart(pieces, len(pieces))
 
 
-def changes_of_copy(piece: CopyPiece, wanted: Mapping[int, WantedTable]) -> Iterator[TableChanges | RefusedChanges | PassedOver]:
+def changes_of_copy(
+    piece: CopyPiece, wanted: Mapping[int, WantedTable]
+) -> Iterator[TableChanges | RefusedChanges | KeptChanges | PassedOver]:
     """As a `Feed` gives them: rows of a table with the same number within one LSN are told apart by their part and their place."""
     table = wanted[piece.oid]
     schema = change_schema(table.relation, style=table.style)
     first = 0
     for batch in piece.rows():
+        if isinstance(batch, UnfitRows):
+            yield piece.kept(batch, table.relation, first)
+            first += len(batch.reasons)
+            continue
         count = len(batch)
         row = pa.StructArray.from_arrays(batch.columns, fields=list(schema.field("new").type)) if batch.num_columns else None
         commit = pa.array(np.full(count, int(piece.commit), np.int64))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import signal
 import subprocess
@@ -22,8 +23,13 @@ from support.sampling import some_of
 from support.servers import Server
 from support.storm import begin, different, storm
 from support.waiting import until
+from tailrace.cli.mirror import copy_in_words
 from tailrace.lake.catalog import StoredCatalog
+from tailrace.lake.lake import Lake
+from tailrace.lake.quarantine import Quarantine
 from tailrace.lake.reading import read_table
+from tailrace.lake.replay import replay
+from tailrace.lake.table_copy import CopyProgress
 from tailrace.storage.local_store import LocalStore
 
 pytestmark = pytest.mark.postgres
@@ -135,6 +141,82 @@ def test_what_is_published(server: Server, tmp_path: Path) -> None:
     assert not (tmp_path / "lake/public.pair").exists()
 
 
+def test_what_is_published_as_a_whole(server: Server, tmp_path: Path) -> None:
+    """A partitioned table with the rows of all its partitions, whose columns lie otherwise; of tables that inherit each its own."""
+    server.say(
+        "CREATE TABLE p (id int, v text, secret text, PRIMARY KEY (id)) PARTITION BY RANGE (id)",
+        "CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (1000)",
+        "CREATE TABLE p2 (secret text, gone int, v text, id int NOT NULL)", "ALTER TABLE p2 DROP gone",
+        "ALTER TABLE p ATTACH PARTITION p2 FOR VALUES FROM (1000) TO (4000)",
+        "CREATE TABLE p3 PARTITION OF p FOR VALUES FROM (4000) TO (9000) PARTITION BY LIST (id)",
+        "CREATE TABLE p31 PARTITION OF p3 DEFAULT",
+        "CREATE TABLE parent (id int PRIMARY KEY)", "CREATE TABLE child (PRIMARY KEY (id)) INHERITS (parent)",
+        "INSERT INTO p SELECT g, repeat('x', g), 'no' FROM generate_series(0, 4999) g",
+        "INSERT INTO parent VALUES (1)", "INSERT INTO child VALUES (2)",
+        "CREATE PUBLICATION one FOR TABLE p (id, v) WHERE (id % 3 = 0), parent WITH (publish_via_partition_root = true)",
+        "CREATE PUBLICATION other FOR TABLE p (id, v) WHERE (id < 10), child WITH (publish_via_partition_root = true)",
+    )  # fmt: skip
+    names = ("--publication", "one,other")
+    _mirrored(server, tmp_path, *names)
+    server.say(
+        "INSERT INTO p VALUES (6000, 'new', '')",
+        "UPDATE p SET v = 'moved', id = 6003 WHERE id = 3",
+        "DELETE FROM p WHERE id = 4998",
+    )
+    _mirrored(server, tmp_path, *names)
+    query = "SELECT id, v FROM p WHERE id % 3 = 0 OR id < 10 ORDER BY id"
+    with server.connect() as connection:
+        assert sorted((row["id"], row["v"]) for row in _rows(tmp_path, "p")) == connection.execute(query).fetchall()
+    assert (_rows(tmp_path, "parent"), _rows(tmp_path, "child")) == ([{"id": 1}], [{"id": 2}])
+    assert not any((tmp_path / f"lake/public.{name}").exists() for name in ("p1", "p2", "p3", "p31"))
+
+
+def test_what_any_publication_lets_pass(server: Server, tmp_path: Path) -> None:
+    """All rows where one has no filter."""
+    server.say(
+        "CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t SELECT generate_series(1, 9)",
+        "CREATE PUBLICATION few FOR TABLE t WHERE (id < 3)", "CREATE PUBLICATION more FOR TABLE t WHERE (id > 7)",
+        "CREATE PUBLICATION every FOR TABLE t WITH (publish = 'delete')",
+    )  # fmt: skip
+    for names, ids in (("few", {1, 2}), ("few,more", {1, 2, 8, 9}), ("few,every", set(range(1, 10)))):
+        home = tmp_path / names
+        home.mkdir()
+        _mirrored(server, home, "--publication", names)
+        assert {row["id"] for row in _rows(home, "t")} == ids
+
+
+@pytest.mark.parametrize("layout", ["mirror", "changes", "history"])
+def test_rows_that_cannot_be_applied(server: Server, tmp_path: Path, layout: str) -> None:
+    """They go into quarantine, the others are copied, and a replay brings them once they are put right."""
+    server.say(
+        "CREATE TABLE t (id int PRIMARY KEY, n numeric(9,2), ip inet, at date)",
+        "INSERT INTO t SELECT g, CASE WHEN g % 100 = 7 THEN 'NaN' ELSE g / 4.0 END, '10.0.0.1', '2020-01-01' FROM generate_series(1, 1000) g",
+    )
+    options = ("--layout", layout, "--on-error")
+    refused = subprocess.run(_words(server, tmp_path, *options, "stop"), capture_output=True, text=True, check=False, timeout=60)
+    assert (refused.returncode, 'table public.t, column "n"' in refused.stderr) == (1, True), refused.stderr
+    said = _mirrored(server, tmp_path, *options, "quarantine")
+    assert "10 changes of table public.t went into quarantine" in said
+    store = LocalStore(tmp_path / "lake")
+    quarantine = Quarantine.of(store)
+    assert list(quarantine.counts().values()) == [10]
+    assert read_table(tmp_path / "lake/public.t").num_rows == 990
+    kept = pa.concat_tables(quarantine.rows())
+    assert sorted(int(json.loads(each)["id"]) for each in kept["new"].to_pylist()) == [7 + 100 * n for n in range(10)]
+    assert {json.loads(each)["ip"] for each in kept["new"].to_pylist()} == {"10.0.0.1"}
+    if layout != "mirror":
+        return
+    server.say(
+        "UPDATE t SET n = 0 WHERE n = 'NaN' AND id < 800", "DELETE FROM t WHERE id = 907", "INSERT INTO t VALUES (2000, 'NaN')"
+    )
+    _mirrored(server, tmp_path, *options, "quarantine")
+    replayed = replay(Lake.open(store))
+    assert [(each.needless, each.left) for each in replayed] == [(9, 2)]
+    with server.connect() as connection:
+        rows = connection.execute("SELECT id, n FROM t WHERE n <> 'NaN' ORDER BY id::text").fetchall()
+    assert [(row["id"], row["n"]) for row in sorted(_rows(tmp_path, "t"), key=lambda row: str(row["id"]))] == rows
+
+
 @pytest.mark.parametrize("layout", ["changes", "history"])
 def test_layouts(server: Server, tmp_path: Path, layout: str) -> None:
     server.say("CREATE TABLE t (id int PRIMARY KEY, v text)", "INSERT INTO t VALUES (1, 'a'), (2, 'b')")
@@ -230,6 +312,61 @@ def test_killed_while_it_copies(server: Server, tmp_path: Path) -> None:
     assert read_table(tmp_path / "lake/public.wide").num_rows == 30000
     _mirrored(server, tmp_path)
     assert different(server, LocalStore(tmp_path / "lake")) == []
+
+
+def test_a_killed_run_is_gone_on_with(server: Server, tmp_path: Path) -> None:
+    """Tables that are finished stay, and take part in what happened since; the others are copied as they are by then."""
+    server.say(
+        "CREATE TABLE a (id int PRIMARY KEY, v text)", "INSERT INTO a SELECT g, 'first' FROM generate_series(1, 100) g",
+        "CREATE TABLE b (id int PRIMARY KEY, v text)", "INSERT INTO b SELECT g, repeat(md5(g::text), 20) FROM generate_series(1, 20000) g",
+    )  # fmt: skip
+    words = _words(server, tmp_path, "--copy-rate", "500kB/s")
+    with subprocess.Popen(words, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
+        until(lambda: process.poll() is not None or _copied(tmp_path) == {"a"})
+        server.say("UPDATE a SET v = 'second' WHERE id < 10", "DELETE FROM a WHERE id = 50", "INSERT INTO a VALUES (101, 'new')")
+        assert process.poll() is None
+        process.kill()
+    assert _awaits(tmp_path)
+    assert _copied(tmp_path) == {"a"}
+    files = {path.name for path in (tmp_path / "lake/public.a").glob("*.parquet")}
+    server.say(
+        "ALTER TABLE a ADD w int DEFAULT 7", "UPDATE a SET w = 8 WHERE id = 60", "DELETE FROM b WHERE id > 19000", "UPDATE b SET v = '' WHERE id = 1",
+        "CREATE TABLE c (id int PRIMARY KEY)", "INSERT INTO c VALUES (1)", "ALTER TABLE b RENAME v TO w",
+    )  # fmt: skip
+    _mirrored(server, tmp_path)
+    assert not _awaits(tmp_path)
+    assert files <= {path.name for path in (tmp_path / "lake/public.a").glob("*.parquet")}
+    server.say("INSERT INTO b VALUES (20001, 'new')", "UPDATE a SET v = 'third' WHERE id = 2")
+    _mirrored(server, tmp_path)
+    with server.connect() as connection:
+        for name in "abc":
+            rows = connection.execute(f"SELECT * FROM {name}".encode()).fetchall()
+            assert sorted(tuple(row.values()) for row in _rows(tmp_path, name)) == sorted(rows)
+
+
+def _copied(home: Path) -> set[str]:
+    catalog = StoredCatalog.read(LocalStore(home / "lake")).catalog
+    return set() if catalog is None else {each.name for each in catalog.tables.values() if each.copied is not None}
+
+
+def test_how_fast_it_may_be_read(server: Server, tmp_path: Path) -> None:
+    server.say(
+        "CREATE TABLE t (id int, v text)", "INSERT INTO t SELECT g, repeat('x', 1000) FROM generate_series(1, 4000) g",
+    )  # fmt: skip
+    began = time.monotonic()
+    _mirrored(server, tmp_path, "--copy-rate", "1MB/s")
+    assert time.monotonic() - began > 3.5
+    assert read_table(tmp_path / "lake/public.t").num_rows == 4000
+    wrong = subprocess.run(
+        _words(server, tmp_path, "--copy-rate", "fast"), capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (wrong.returncode, "invalid size" in wrong.stderr) == (1, True), wrong.stderr
+
+
+def test_what_is_told_of_a_copy() -> None:
+    done = CopyProgress(2, 8, 1234567, 100 << 20, 400 << 20, 20.0)
+    assert copy_in_words(done) == "first copy of the tables, 1,234,567 rows, 100 of 400 MB, 0:01:00 left"
+    assert copy_in_words(CopyProgress(1, 1, 0, 0, 0, 0.1)) == "first copy of the tables, 0 rows, 0 of 0 MB"
 
 
 def test_what_may_not_be_read(server: Server, tmp_path: Path) -> None:

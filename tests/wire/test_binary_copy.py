@@ -1,4 +1,4 @@
-"""Rows of COPY in binary form: what a server gives is read, and what is none is one error."""
+"""Rows of COPY in binary form, as messages bring them: what a server gives is read, and what is none is one error."""
 
 from __future__ import annotations
 
@@ -9,30 +9,40 @@ import numpy as np
 import pytest
 
 from tailrace.errors import PeerError
-from tailrace.wire.binary_copy import SIGNATURE, columns_of, rows_behind_header
+from tailrace.wire.binary_copy import SIGNATURE, CopiedFields, header_size
 
 ROWS: list[list[bytes | None]] = [[b"", b"one"], [None, b"x" * 300], [b"\xff\xff\xff\xff", None], [None, None]]
+TRAILER = b"\xff\xff"
+
+
+def _row(row: list[bytes | None]) -> bytes:
+    return struct.pack(">h", len(row)) + b"".join(
+        struct.pack(">i", -1) if value is None else struct.pack(">i", len(value)) + value for value in row
+    )
+
+
+def _message(data: bytes) -> bytes:
+    return b"d" + struct.pack(">i", len(data) + 4) + data
 
 
 def _written(rows: list[list[bytes | None]]) -> bytes:
-    out = b""
-    for row in rows:
-        out += struct.pack(">h", len(row))
-        for value in row:
-            out += struct.pack(">i", -1) if value is None else struct.pack(">i", len(value)) + value
-    return out
+    return b"".join(map(_message, map(_row, rows)))
 
 
-def _read(data: bytes, columns: int) -> list[list[bytes | None]]:
-    found = columns_of(np.frombuffer(data, np.uint8), columns)
-    several = [
-        [text if is_there else None for text, is_there in zip(texts.to_bytes(), valid.tolist(), strict=True)]
-        for valid, texts in found
-    ]
+def _fields(data: bytes, columns: int, header: int = 0) -> CopiedFields:
+    return CopiedFields.of(np.frombuffer(data, np.uint8), columns, header=header)
+
+
+def _read(data: bytes, columns: int, header: int = 0) -> list[list[bytes | None]]:
+    found = _fields(data, columns, header)
+    several = []
+    for column in range(columns):
+        valid, texts = found.texts(column)
+        several.append([text if is_there else None for text, is_there in zip(texts.to_bytes(), valid.tolist(), strict=True)])
     return [list(row) for row in zip(*several, strict=True)]
 
 
-@pytest.mark.parametrize("trailer", [b"", b"\xff\xff"])
+@pytest.mark.parametrize("trailer", [b"", _message(TRAILER), _message(TRAILER) + b"c\0\0\0\4Z\0\0\0\5I"])
 def test_what_was_written(trailer: bytes) -> None:
     assert _read(_written(ROWS) + trailer, 2) == ROWS
     assert _read(trailer, 3) == []
@@ -40,10 +50,26 @@ def test_what_was_written(trailer: bytes) -> None:
 
 def test_the_header() -> None:
     whole = SIGNATURE + struct.pack(">II", 0, 5) + b"extra"
-    assert rows_behind_header(whole + _written(ROWS)) == len(whole)
+    assert header_size(whole + _row(ROWS[0])) == len(whole)
+    assert _read(_message(whole + _row(ROWS[0])) + _written(ROWS[1:]), 2, len(whole)) == ROWS
     for other in (b"", SIGNATURE, b"PGCOPY\n\xff\r\n\x01" + bytes(8), b"1\t2\n"):
         with pytest.raises(PeerError, match="COPY file signature not recognized"):
-            rows_behind_header(other)
+            header_size(other)
+
+
+def test_numbers() -> None:
+    rows: list[list[bytes | None]] = [[struct.pack(">q", number)] for number in (1, -1, 1 << 40)]
+    found = _fields(_written([*rows, [None]]), 1).numbers(0, 8)
+    assert found is not None
+    assert found.as_dtype("<i8").tolist() == [1, -1, 1 << 40, 0]
+    assert found.valid.tolist() == [True, True, True, False]
+    assert _fields(_written([*rows, [b"1234"]]), 1).numbers(0, 8) is None
+
+
+def test_some_rows() -> None:
+    found = _fields(_written(ROWS), 2).take(np.array([2, 0]))
+    assert found.texts(0)[1].to_bytes() == [b"\xff\xff\xff\xff", b""]
+    assert found.texts(1)[0].tolist() == [False, True]
 
 
 def test_other_columns() -> None:
@@ -52,13 +78,19 @@ def test_other_columns() -> None:
 
 
 def test_cut_anywhere() -> None:
-    whole, ends = _written(ROWS), {len(_written(ROWS[:count])) for count in range(len(ROWS) + 1)}
+    """What is whole is read, and the rest stays."""
+    whole, ends = _written(ROWS), [len(_written(ROWS[:count])) for count in range(len(ROWS) + 1)]
     for cut in range(len(whole)):
-        if cut in ends:
-            assert _read(whole[:cut], 2) == ROWS[: sorted(ends).index(cut)]
-        else:
-            with pytest.raises(PeerError, match="unexpected data in COPY"):
-                _read(whole[:cut], 2)
+        count = sum(end <= cut for end in ends) - 1
+        assert _read(whole[:cut], 2) == ROWS[:count]
+        assert _fields(whole[:cut], 2).used == ends[count]
+
+
+def test_cut_within_a_message() -> None:
+    row = _row(ROWS[1])
+    for cut in range(len(row)):
+        with pytest.raises(PeerError, match="unexpected data in COPY"):
+            _read(_message(row[:cut]), 2)
 
 
 def test_bytes_drawn() -> None:

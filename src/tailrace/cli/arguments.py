@@ -52,6 +52,11 @@ def parse_window(size: str) -> WindowSize | None:
     return WindowSize(parse_size(size)) if size else None
 
 
+def parse_rate(text: str) -> int | None:
+    """Bytes a second, which may be written so; None for nothing."""
+    return parse_size(text.removesuffix("/s")) if text else None
+
+
 def parse_pairs(texts: list[str] | None) -> dict[str, str | None]:
     """Options: NAME=VALUE, or NAME."""
     return dict(_pair(text) for text in texts or ())

@@ -20,6 +20,7 @@ from tailrace.cli.tables import write_json
 from tailrace.dataclass import dataclass
 from tailrace.errors import TailraceError, UsageError
 from tailrace.lake.lake import Lake
+from tailrace.lake.table_copy import CopyProgress
 from tailrace.lake.trouble import STOP
 from tailrace.model import PG_EPOCH, Lsn
 from tailrace.pipeline.runner import LocalRunner, Runner
@@ -59,6 +60,8 @@ class AskedSlot:
     copies: bool
     """Whether a new lake of a server that is connected to gets a copy of its tables first."""
     restore_command: str = ""
+    copy_rate: int | None = None
+    """Bytes a second that the copy reads at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +125,7 @@ def mirror(asked: AskedSlot, to: AskedLake, pace: Pace, until: Until, *, as_json
                 check_lake(asked.state, asked.name, lake.store.url)
                 worker = ApplyWorker(
                     slot, lake, pace, until, publications, asked.captured, shown.tell, reception.raise_failure,
-                    copies=asked.copies and is_dsn(asked.source), copy_progress=shown.copied,
+                    copies=asked.copies and is_dsn(asked.source), copy_progress=shown.copied, copy_rate=asked.copy_rate,
                 )  # fmt: skip
                 reception.on_failure = worker.waiter.wake
                 with _ended_by(worker.stop):
@@ -145,10 +148,10 @@ class _Shown:
     as_json: bool
     watcher: Watcher | None = None
 
-    def copied(self, done: int, of: int) -> None:
+    def copied(self, done: CopyProgress) -> None:
         if self.watcher is not None:
-            self.watcher.copying(done, of)
-        self.progress.show(f"first copy of the tables, {done} of {of} parts")
+            self.watcher.copying(done.parts, done.of_parts)
+        self.progress.show(copy_in_words(done))
 
     def tell(self, done: WindowApplied) -> None:
         if self.watcher is not None:
@@ -164,6 +167,11 @@ class _Shown:
             f"{done.lsn}, {done.lag_bytes:,} bytes and {lag:,.0f} s behind; {self.progress.total:,} changes, "
             f"{len(done.tables)} tables in {done.seconds:.1f} s"
         )
+
+
+def copy_in_words(done: CopyProgress) -> str:
+    left = "" if done.seconds_left is None else f", {timedelta(seconds=round(done.seconds_left))} left"
+    return f"first copy of the tables, {done.rows:,} rows, {done.bytes >> 20:,} of {done.of_bytes >> 20:,} MB{left}"
 
 
 def commit_time(committed: int) -> datetime | None:

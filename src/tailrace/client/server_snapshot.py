@@ -16,30 +16,36 @@ from contextlib import ExitStack, contextmanager
 from queue import SimpleQueue
 from typing import Any
 
-import numpy as np
-
 from tailrace.apply.seen_transactions import SeenTransactions
 from tailrace.client.catalog_files import as_ours
 from tailrace.client.conninfo import conninfo_of
+from tailrace.client.copy_out import CopyOut
+from tailrace.client.copy_rate import CopyRate
 from tailrace.dataclass import dataclass
 from tailrace.errors import PeerError, UsageError
 from tailrace.model import Lsn, Relation
 from tailrace.types.quoting import quote_identifier
-from tailrace.wire.binary_copy import rows_behind_header
+from tailrace.wire.binary_copy import MESSAGE, CopiedFields, header_size
 from tailrace.wire.copied_rows import SETTINGS, CopiedRows
 
-_PART_BLOCKS = 8192
+_BLOCK = 8192
+_PART_BLOCKS = 4096
 """Of a table that are copied at once."""
-_BATCH_BYTES = 8 << 20
 _POLL = 0.2
 _LOCK_MILLISECONDS = 1000
 _TOLD_AFTER = 5.0
 _TABLES = """
-SELECT c.oid::bigint, n.nspname::text, c.relname::text, has_table_privilege(c.oid, 'SELECT'), coalesce(pg_relation_size(c.oid), 0),
+SELECT c.oid::bigint, n.nspname::text, c.relname::text, c.relkind::text, has_table_privilege(c.oid, 'SELECT'),
+  (SELECT coalesce(max(pg_relation_size(leaf)), 0) FROM unnest(leaves) leaf),
+  (SELECT coalesce(sum(pg_relation_size(leaf)), 0)::bigint FROM unnest(leaves) leaf),
   (SELECT json_agg(json_build_array(a.attnum, a.attname, a.atttypid::bigint, a.atttypmod) ORDER BY a.attnum) FROM pg_attribute a
     WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped)
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE c.relkind = 'r' AND c.relpersistence = 'p' AND c.oid >= 16384 AND c.relrewrite = 0
+CROSS JOIN LATERAL (
+  SELECT array(SELECT relid FROM pg_partition_tree(c.oid) WHERE isleaf AND c.relkind = 'p')
+    || CASE c.relkind WHEN 'r' THEN ARRAY[c.oid::regclass] END
+) AS tree (leaves)
+WHERE c.relkind IN ('r', 'p') AND c.relpersistence = 'p' AND c.oid >= 16384 AND c.relrewrite = 0
 """
 _WHO = """
 SELECT string_agg(coalesce('prepared transaction "' || p.gid || '"', 'process ' || a.pid), ', ')
@@ -51,11 +57,14 @@ WHERE a.pid IS NOT NULL OR p.gid IS NOT NULL
 
 @dataclass(frozen=True, slots=True)
 class ServerTable:
-    """As the snapshot has it; `size` in bytes. `columns` are their numbers, names, types and type modifiers."""
+    """As the snapshot has it, with its `size` in bytes, of a partitioned one that of all partitions, of which the `largest` has so many. `columns`
+    are their numbers, names, types and type modifiers."""
 
     schema: str
     name: str
+    kind: str
     is_readable: bool
+    largest: int
     size: int
     columns: tuple[tuple[int, str, int, int], ...]
 
@@ -77,38 +86,43 @@ class ServerTable:
 @dataclass(frozen=True, slots=True)
 class TablePart:
     """Some of a table's rows, which whoever reads them copies in one of the `sessions`: from block `first` on, before block `behind` (None: to the
-    end)."""
+    end). With `keeps_unfit`, rows that the lake's columns cannot hold are given as they are."""
 
     sessions: SimpleQueue[Any]
     rows: CopiedRows
     where: str | None
     first: int
     behind: int | None
+    keeps_unfit: bool = False
+    rate: CopyRate | None = None
 
     def __call__(self) -> Iterator[Any]:
-        """Record batches. Raises PeerError as the server does."""
+        """Record batches, and rows that do not fit. Raises PeerError as the server does."""
         import psycopg  # noqa: PLC0415 - only those who connect need it
 
         session = self.sessions.get()
         try:
-            with session.cursor().copy(self._command) as copy:
-                yield from self._batches(copy)
+            yield from self._batches(copy := CopyOut(session, self._command, self.rate))
         except psycopg.Error as error:
             raise as_ours(error, "", f"table {self.rows.relation}") from error
+        except PeerError as error:
+            error.context = error.context or f"table {self.rows.relation}"
+            raise
         finally:
+            if not copy.is_over:
+                session.close()
             self.sessions.put(session)
 
-    def _batches(self, copy: Any) -> Iterator[Any]:
-        parts, size, is_first = [], 0, True
-        for data in copy:
-            parts.append(bytes(data)[rows_behind_header(bytes(data)) :] if is_first else data)
-            is_first = False
-            size += len(parts[-1])
-            if size >= _BATCH_BYTES:
-                yield self.rows.batch(np.frombuffer(b"".join(parts), np.uint8))
-                parts, size = [], 0
-        if size > 2:  # the trailer alone is no row
-            yield self.rows.batch(np.frombuffer(b"".join(parts), np.uint8))
+    def _batches(self, copy: CopyOut) -> Iterator[Any]:
+        header = -1
+        while (data := copy.read()) is not None:
+            if header < 0:
+                header = header_size(data[MESSAGE : MESSAGE + 32].tobytes())
+            rows = CopiedFields.of(data, self.rows.fields, header=header)
+            header = 0
+            if len(rows):
+                yield from self.rows.fitting(rows) if self.keeps_unfit else [self.rows.batch(rows)]
+            copy.use(rows.used)
 
     @property
     def _command(self) -> str:
@@ -162,8 +176,8 @@ class ServerSnapshot:
                 for each in followers:
                     each.execute(f"SET TRANSACTION SNAPSHOT '{name}'")
                 there = {
-                    int(oid): ServerTable(schema, table, may, int(size), tuple(map(tuple, columns or ())))
-                    for oid, schema, table, may, size, columns in leader.execute(_TABLES).fetchall()
+                    int(oid): ServerTable(schema, table, kind, may, int(largest), int(size), tuple(map(tuple, columns or ())))
+                    for oid, schema, table, kind, may, largest, size, columns in leader.execute(_TABLES).fetchall()
                 }
                 free: SimpleQueue[Any] = SimpleQueue()
                 for each in others:
@@ -172,13 +186,17 @@ class ServerSnapshot:
         except psycopg.Error as error:
             raise as_ours(error, database) from error
 
-    def parts(self, rows: CopiedRows, where: str | None, block_size: int = 8192) -> list[TablePart]:
-        """A table's rows, in parts that can be copied apart from each other."""
-        known = self.tables.get(rows.relation.oid)
-        blocks = -(-known.size // block_size) if known is not None and rows.relation.kind == "r" else 0
+    def parts(
+        self, rows: CopiedRows, where: str | None, *, keeps_unfit: bool = False, rate: CopyRate | None = None
+    ) -> list[TablePart]:
+        """A table's rows, in parts that can be copied apart from each other: of a partitioned table the same blocks of each partition."""
+        blocks = -(-self.tables[rows.relation.oid].largest // _BLOCK)
         firsts = list(range(0, max(1, blocks), _PART_BLOCKS))
         ends: list[int | None] = [*firsts[1:], None]
-        return [TablePart(self.sessions, rows, where, first, behind) for first, behind in zip(firsts, ends, strict=True)]
+        return [
+            TablePart(self.sessions, rows, where, first, behind, keeps_unfit, rate)
+            for first, behind in zip(firsts, ends, strict=True)
+        ]
 
 
 def write_something(dsn: str, database: str) -> None:
@@ -209,13 +227,14 @@ def _lock(asked: Any, sessions: Sequence[Any], is_stopping: Callable[[], bool]) 
     import psycopg  # noqa: PLC0415 - see above
 
     while not is_stopping():
-        names = [(schema, name) for _, schema, name, may, *_ in asked.execute(_TABLES).fetchall() if may]
+        tables = [(kind, schema, name) for _, schema, name, kind, may, *_ in asked.execute(_TABLES).fetchall() if may]
         try:
             for each in sessions:
                 each.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
                 each.execute(f"SET LOCAL lock_timeout = {_LOCK_MILLISECONDS}")
-                for schema, name in names:
-                    each.execute(f"LOCK TABLE ONLY {quote_identifier(schema)}.{quote_identifier(name)} IN ACCESS SHARE MODE")
+                for kind, schema, name in tables:  # who may read a partitioned table need not be let to its partitions
+                    only = "ONLY " if kind == "r" else ""
+                    each.execute(f"LOCK TABLE {only}{quote_identifier(schema)}.{quote_identifier(name)} IN ACCESS SHARE MODE")
             return True
         except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName, psycopg.errors.LockNotAvailable):
             for each in sessions:

@@ -32,6 +32,8 @@ CATALOG_FILE = FileKind(
     compression="zstd",
     hint="Put the object back, or make the lake anew in another place.",
 )
+_ALWAYS = 7
+"""Facts that each table has; those behind are left out from where on there are none."""
 _AGAIN = "Run this again: it goes on from where the lake is."
 
 
@@ -57,7 +59,8 @@ class HeldTable:
 @dataclass(frozen=True, slots=True)
 class LakeTable:
     """`folder` is relative to the lake; `version` that of the table's last commit of ours (-1: it is not made yet), at `changed`; `dropped` where the
-    source dropped it. One that is `held` does not go on."""
+    source dropped it. One that is `held` does not go on. One that was `copied` has what that snapshot has seen, which is said until the lake is past
+    it."""
 
     oid: int
     folder: str
@@ -67,6 +70,7 @@ class LakeTable:
     changed: Lsn = Lsn(0)
     dropped: Lsn | None = None
     held: HeldTable | None = None
+    copied: SeenTransactions | None = None
 
     def named_as(self, relation: Relation) -> LakeTable:
         """The same where the source has given it another name."""
@@ -98,9 +102,7 @@ class LakeCatalog:
     format: str = "delta"
     """Of its tables (`lake/formats.py`)."""
     awaits_copy: bool = False
-    """Whether its tables are still to be copied from the source: nothing in it counts before that."""
-    copied: SeenTransactions | None = None
-    """What the snapshot has seen that its tables were copied under, until the lake has gone past that."""
+    """Whether some of its tables are still to be copied from the source: readers are told nothing of it before that."""
 
     @classmethod
     def begun(cls, span: FeedSpan, layout: str = "mirror", format: str = "delta") -> LakeCatalog:
@@ -150,6 +152,18 @@ class LakeCatalog:
     def with_table(self, table: LakeTable) -> LakeCatalog:
         return replace(self, tables={**self.tables, table.oid: table})
 
+    def past_copies(self) -> LakeCatalog:
+        """Once it is past all that a table's copy has seen, nobody needs to know any more what that was. While some are awaited it says which are
+        not."""
+        if self.awaits_copy:
+            return self
+        over = {
+            oid: replace(each, copied=None)
+            for oid, each in self.tables.items()
+            if each.copied and each.copied.end <= self.complete
+        }
+        return replace(self, tables={**self.tables, **over})
+
     def without_table(self, oid: int) -> LakeCatalog:
         """Of one that was not made after all."""
         return replace(self, tables={each: table for each, table in self.tables.items() if each != oid})
@@ -191,13 +205,9 @@ def write_catalog(catalog: LakeCatalog) -> bytes:
         "written": uuid.uuid4().hex,  # no two are equal: a store knows an object by a checksum of its bytes
         "system": str(catalog.system), "timeline": catalog.timeline, "database": catalog.database, "publications": list(catalog.publications),
         "layout": catalog.layout, "format": catalog.format, "awaits_copy": catalog.awaits_copy,
-        "copied": catalog.copied.facts() if catalog.copied else None, "complete": str(catalog.complete), "committed": catalog.committed,
+        "complete": str(catalog.complete), "committed": catalog.committed,
         "stood": catalog.fingerprint.facts() if catalog.fingerprint else None,
-        "tables": [
-            [each.oid, each.folder, each.schema, each.name, each.version, str(each.changed), str(each.dropped) if each.dropped is not None else None,
-             *([each.held.facts()] if each.held is not None else [])]
-            for each in catalog.tables.values()
-        ],
+        "tables": list(map(_facts_of, catalog.tables.values())),
     }  # fmt: skip
     return CATALOG_FILE.write(facts, {})
 
@@ -207,17 +217,32 @@ def read_catalog(data: bytes, where: str) -> LakeCatalog:
     return CATALOG_FILE.read_as(data, where, {}, _catalog_from)
 
 
-def _catalog_from(facts: dict[str, Any], _: object) -> LakeCatalog:
-    tables = (
-        LakeTable(
-            fact(oid, int), fact(folder, str), fact(schema, str), fact(name, str), fact(version, int), Lsn.parse(changed),
-            Lsn.parse(dropped) if dropped is not None else None, HeldTable.of(more[0]) if more else None,
-        )
-        for oid, folder, schema, name, version, changed, dropped, *more in fact(facts["tables"], list)
+def _facts_of(table: LakeTable) -> list[Any]:
+    facts = [
+        table.oid, table.folder, table.schema, table.name, table.version, str(table.changed),
+        str(table.dropped) if table.dropped is not None else None, table.held.facts() if table.held is not None else None,
+        table.copied.facts() if table.copied is not None else None,
+    ]  # fmt: skip
+    while facts[_ALWAYS:] and facts[-1] is None:
+        facts.pop()
+    return facts
+
+
+def _table_from(facts: list[Any], copied: SeenTransactions | None) -> LakeTable:
+    """What all tables were `copied` under, as it was said once, is said of the table if nothing is."""
+    oid, folder, schema, name, version, changed, dropped, held, own = facts + [None] * (_ALWAYS + 2 - len(facts))
+    return LakeTable(
+        fact(oid, int), fact(folder, str), fact(schema, str), fact(name, str), fact(version, int), Lsn.parse(changed),
+        Lsn.parse(dropped) if dropped is not None else None, HeldTable.of(held) if held is not None else None,
+        SeenTransactions.of(own) or copied,
     )  # fmt: skip
+
+
+def _catalog_from(facts: dict[str, Any], _: object) -> LakeCatalog:
+    copied = SeenTransactions.of(facts.get("copied"))
+    tables = [_table_from(fact(each, list), copied) for each in fact(facts["tables"], list)]
     return LakeCatalog(
         int(facts["system"]), fact(facts["timeline"], int), fact(facts["database"], int), tuple(facts["publications"]),
         Lsn.parse(facts["complete"]), fact(facts["committed"], int), LogFingerprint.of(facts["stood"]), {each.oid: each for each in tables},
-        fact(facts.get("layout", "mirror"), str), fact(facts.get("format", "delta"), str),
-        fact(facts.get("awaits_copy", False), bool), SeenTransactions.of(facts.get("copied")),
+        fact(facts.get("layout", "mirror"), str), fact(facts.get("format", "delta"), str), fact(facts.get("awaits_copy", False), bool),
     )  # fmt: skip

@@ -118,6 +118,10 @@ class Lake:
         """Raises Overtaken where it is another by now."""
         self._stored = self._stored.replaced(self.store, catalog)
 
+    def forget(self, table: LakeTable) -> None:
+        """What was seen of a table."""
+        self._open.pop(table.oid, None)
+
     def keep(self, oid: int, version: TableVersion) -> None:
         """A table has this version now."""
         self._open[oid] = version
@@ -126,25 +130,6 @@ class Lake:
         """Make the lake, which is not there, to go on from what this says. Raises Overtaken where somebody else has made it."""
         if self._stored.catalog is None:
             self._stored = self._stored.replaced(self.store, catalog)
-
-    def begin_anew(self, catalog: LakeCatalog) -> None:
-        """Of a lake that awaits its copy: what a run that died has copied goes, and the lake is as this says. Raises Overtaken where somebody else
-        has written to it."""
-        before = self._stored.catalog
-        assert before is not None and before.awaits_copy, "what counts is not thrown away"  # noqa: PT018
-        for table in before.tables.values():
-            folder = self.store.below(table.folder)
-            folder.delete([each.name for each in folder.list()])
-        self._open.clear()
-        self._stored = self._stored.replaced(self.store, catalog)
-
-    def copy(self, feed: Feed, copied: SeenTransactions, progress: Progress | None = None) -> list[TableApplied]:
-        """Take in the rows of a lake that awaits them, copied by a snapshot that has seen these transactions."""
-        applied = self.apply(feed, progress=progress)
-        catalog = self._stored.catalog
-        assert catalog is not None, "the copy was applied"
-        self._stored = self._stored.replaced(self.store, replace(catalog, awaits_copy=False, copied=copied))
-        return applied
 
     def apply(self, feed: Feed, committed: int = 0, progress: Progress | None = None) -> list[TableApplied]:
         """Bring all tables to the end of the feed's span, whose last transaction commits at `committed` (microseconds since 2000). Raises Overtaken
@@ -164,7 +149,7 @@ class Lake:
                 hint="Give the WAL in between, or make the lake anew in another place.", lsn=catalog.complete,
             )  # fmt: skip
         check_history(catalog.fingerprint, catalog.timeline, feed, catalog.complete, f'lake "{self.store.url}"')
-        errors, copied = TableErrors(feed), catalog.copied
+        errors = TableErrors(feed)
         tables = self._changed(feed, catalog)
         catalog = self._with_new(feed, catalog, tables)
         for table in catalog.tables.values():
@@ -174,7 +159,7 @@ class Lake:
         self.put_aside = trouble.news
         targets = self._targets(feed, catalog, trouble.that_go_on(tables, catalog.complete), errors)
         applied = []
-        for target, done in self._brought_up(feed, targets, errors, trouble, progress, copied):
+        for target, done in self._brought_up(feed, targets, errors, trouble, progress, _copied_of(catalog)):
             table = replace(catalog.tables[target.relation.oid].named_as(target.relation), held=None)
             self._open[table.oid] = done.version
             catalog = catalog.with_table(replace(table, version=done.version.version, changed=span.stop, dropped=target.dropped))
@@ -197,8 +182,7 @@ class Lake:
             replace(
                 catalog, timeline=span.timeline, complete=span.stop, committed=committed or catalog.committed,
                 fingerprint=feed.fingerprint_before(span.stop),
-                copied=copied if copied is not None and copied.end > span.stop else None,
-            ),
+            ).past_copies(),
         )  # fmt: skip
         self.quarantine.tidy(self.names_of, span.stop)
         return applied
@@ -222,12 +206,16 @@ class Lake:
         """Those with changes, and those of the lake that were dropped or got another name, other comments, or, where that matters, other columns."""
         tables = {}
         for oid, each in feed.tables().items():
-            if not is_followed(each.relation):
+            if not is_followed(each.relation) or not _is_at_hand(catalog, oid):
                 continue
             relation = self._shown(feed, catalog.tables.get(oid), each.relation)
             if relation is not None and (each.relation.kind == "r" or feed.span.publications):
                 tables[oid] = replace(each, relation=relation)
-        others = {oid: table for oid, table in catalog.tables.items() if oid not in tables and table.dropped is None}
+        others = {
+            oid: table
+            for oid, table in catalog.tables.items()
+            if oid not in tables and table.dropped is None and _is_at_hand(catalog, oid)
+        }
         anew = feed.defined_anew(others.keys())
         for oid, table in others.items():
             if (oid not in anew and table.held is None) or (found := feed.table(oid)) is None:
@@ -298,8 +286,8 @@ class Lake:
             return None
         span: FeedSpan = replace(feed.span, start=start)
         truncations = each.truncations
-        if position is not None and catalog.copied is not None:  # nobody truncated it while it was locked
-            truncations = tuple(truncation for truncation in truncations if truncation.commit_lsn >= catalog.copied.end)
+        if (copied := table.copied) is not None:  # nobody truncated it while it was locked
+            truncations = tuple(truncation for truncation in truncations if truncation.commit_lsn >= copied.end)
         target = TargetTable(
             each.relation, each.dropped, style, found, position, span, feed.fingerprint_before, each.rewrites, truncations,
             comments=each.comments, commented=each.commented,
@@ -316,7 +304,7 @@ class Lake:
 
     def _brought_up(
         self, feed: Feed, targets: Sequence[TargetTable], errors: TableErrors, trouble: TroubleInWindow,
-        progress: Progress | None, copied: SeenTransactions | None,
+        progress: Progress | None, copied: Mapping[int, SeenTransactions],
     ) -> Iterator[tuple[TargetTable, BroughtUp]]:  # fmt: skip
         if not targets:
             return
@@ -345,7 +333,7 @@ class Lake:
         def stage(wanted: Mapping[int, WantedTable], files: Store) -> Mapping[int, Staged]:
             rewrites = {rewrite for oid in wanted for rewrite in tables[oid].rewrites if self.layout.reads_rewrites}
             read = frozenset({*wanted, *rewrites})
-            return stage_changes(feed, read, wanted, files, counting(None, 0), copied=catalog.copied)
+            return stage_changes(feed, read, wanted, files, counting(None, 0), copied=_copied_of(catalog))
 
         held = {oid: table.held for oid, table in catalog.tables.items() if table.held is not None}
         return TroubleInWindow(self.quarantine, self.layout, self.on_error, held, stage)
@@ -391,6 +379,15 @@ class Lake:
             yield run
         finally:
             run.delete([each.name for each in run.list()])
+
+
+def _is_at_hand(catalog: LakeCatalog, oid: int) -> bool:
+    """Whether a table can be brought up: where some are to be copied, a table that is not there will have its changes by the copy."""
+    return not catalog.awaits_copy or (oid in catalog.tables and catalog.tables[oid].copied is not None)
+
+
+def _copied_of(catalog: LakeCatalog) -> dict[int, SeenTransactions]:
+    return {oid: table.copied for oid, table in catalog.tables.items() if table.copied is not None}
 
 
 def _named_in_table(folders: Mapping[int, str], run: str, oid: int) -> str:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import tempfile
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
@@ -137,15 +137,15 @@ def stage_changes(
     store: Store,
     done: Callable[[int], None],
     own: OwnFiles | None = None,
-    copied: SeenTransactions | None = None,
+    copied: Mapping[int, SeenTransactions] | None = None,
 ) -> dict[int, Staged]:
     """Decode the changes of these relations, wherever the feed's workers are, into `store`, which they reach as well: by oid, what became of each
-    table. `done` is told of how many stretches. `own` is there where files become a table's own. What is in a copy already, which has seen
-    the transactions of `copied`, is left out.
+    table. `done` is told of how many stretches. `own` is there where files become a table's own. What is in a table's copy already, which has
+    seen the transactions of `copied`, is left out.
     """
     staged: dict[int, Staged] = {oid: Staged() for oid in wanted}
     passed_over: set[str] = set()
-    work = partial(write_changes, store, wanted, feed.changes, own or _STAGED, copied)
+    work = partial(write_changes, store, wanted, feed.changes, own or STAGED, copied or {})
     for part in feed.parts(oids, min((each.since for each in wanted.values()), default=0)):
         done(part.stretches - len(part.pieces))
         for results in feed.run(work, part.pieces):
@@ -171,7 +171,7 @@ def write_changes(
     wanted: Mapping[int, WantedTable],
     changes_of: ChangesOf,
     own: OwnFiles,
-    copied: SeenTransactions | None,
+    copied: Mapping[int, SeenTransactions],
     piece: Any,
 ) -> list[FileWritten | RefusedChanges | PassedOver]:
     """Write the changes that a piece has for the tables `wanted` (by oid), a file for each table and rewrite, and one for what is set aside of a
@@ -186,13 +186,13 @@ def write_changes(
                 if here not in kept:
                     name = f"{_KEPT}/{_staged_name(each.oid)}"
                     kept[here] = beside.enter_context(_ChangesFile(store, name, *here, written, is_kept=True))
-                if len(rows := each.rows if copied is None else copied.without(each.rows)):
+                if len(rows := _not_copied(each, copied)):
                     kept[here].add(rows)
                 continue
             if not isinstance(each, TableChanges):
                 written.append(each)
                 continue
-            rows = each.rows if copied is None else copied.without(each.rows)
+            rows = _not_copied(each, copied)
             if not len(rows):
                 continue
             if file is None or (file.oid, file.rewrite) != (each.oid, each.rewrite):
@@ -202,12 +202,16 @@ def write_changes(
     return written
 
 
+def _not_copied(changes: TableChanges | KeptChanges, copied: Mapping[int, SeenTransactions]) -> pa.RecordBatch:
+    return copied[changes.oid].without(changes.rows) if changes.oid in copied else changes.rows
+
+
 def stage_rows(
     store: Store, oid: int, rewrite: int, batches: Sequence[pa.RecordBatch], own: OwnFiles | None = None
 ) -> list[FileWritten]:
     """A file of these changes of a table, as a worker writes it."""
     written: list[FileWritten | RefusedChanges | PassedOver] = []
-    own = own or _STAGED
+    own = own or STAGED
     with _ChangesFile(store, own.name(oid), oid, rewrite, written) as file:
         for each in batches:
             if len(each):
@@ -215,11 +219,20 @@ def stage_rows(
     return [each for each in written if isinstance(each, FileWritten)]
 
 
+@contextmanager
+def kept_file(
+    store: Store, oid: int, written: list[FileWritten | RefusedChanges | PassedOver]
+) -> Iterator[Callable[[pa.RecordBatch], None]]:
+    """Takes rows of a table that are set aside, batch by batch, to a file, if there are any; `written` is then told of it."""
+    with _ChangesFile(store, f"{_KEPT}/{_staged_name(oid)}", oid, 0, written, is_kept=True) as file:
+        yield file.add
+
+
 def _staged_name(oid: int) -> str:
     return f"{oid}/part-{uuid.uuid4()}.parquet"
 
 
-_STAGED = OwnFiles(_staged_name)
+STAGED = OwnFiles(_staged_name)
 
 
 class _ChangesFile:

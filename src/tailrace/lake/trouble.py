@@ -13,7 +13,7 @@ A table that is held goes on by itself where all its rows are replaced, by TRUNC
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import field, replace
 from itertools import chain
@@ -206,6 +206,16 @@ class TroubleInWindow:
         name = write_table_name(relation.schema, relation.name)
         self.news.append(PutAside(name, rows, reason.message, is_held=True, begins=relation.oid not in self.held))
         files.delete([file.path for file in staged.kept])
+
+
+def put_aside(
+    quarantine: Quarantine, target: TargetTable, kept: Sequence[FileWritten], files: Store
+) -> tuple[TargetTable, PutAside]:
+    """Put rows of the copy of a table into quarantine that its commit, which makes it, is to name; the table with what it is to say."""
+    rows = pa.concat_tables(_read(kept, files))
+    names = (quarantine.prepare(target.relation.oid, target.found.version + 1, rows),)
+    reason = rows["reason"][0].as_py()
+    return replace(target, quarantine=NamedBatches(names, target.relation).text), PutAside(target.name, len(rows), reason)
 
 
 def _check_apart(named: NamedBatches, staged: Staged, kept: pa.Table, replaced: OrderKey) -> None:

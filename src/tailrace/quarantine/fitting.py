@@ -91,12 +91,13 @@ def _without_form(batch: Batch, style: ArrowStyle) -> dict[int, Unfit]:
     found: dict[int, Unfit] = {}
     for side in (batch.new, batch.old or []):
         for column, values in zip(batch.columns, side, strict=False):
-            for row, error in _of_column(column, values, style):
+            for row, error in unfit_values(column, values, style):
                 found.setdefault(row, Unfit(error, column.name))
     return dict(sorted(found.items()))
 
 
-def _of_column(column: Column, values: Values, style: ArrowStyle) -> Iterator[tuple[int, TailraceError]]:
+def unfit_values(column: Column, values: Values, style: ArrowStyle) -> Iterator[tuple[int, TailraceError]]:
+    """The rows whose value of a column has no form in Arrow, and why. Raises errors that are not of rows."""
     waiting = [(0, len(values))]
     while waiting:
         start, stop = waiting.pop()

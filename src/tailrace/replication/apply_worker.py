@@ -18,19 +18,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import field, replace
+from dataclasses import field
 
 import numpy as np
 
 from tailrace.catalog.state.catalog_state import CatalogState
-from tailrace.client.server_snapshot import ServerSnapshot, write_something
+from tailrace.client.copy_rate import CopyRate
 from tailrace.dataclass import dataclass
 from tailrace.errors import MissingHistory, Overtaken, PeerError, UsageError
 from tailrace.feed import FeedSpan
 from tailrace.lake.catalog import LakeCatalog
 from tailrace.lake.complete_table import CompleteTable
 from tailrace.lake.lake import Lake, TableApplied
-from tailrace.lake.staging import Progress
+from tailrace.lake.table_copy import CopyProgress
 from tailrace.lake.trouble import PutAside
 from tailrace.model import Lsn
 from tailrace.pipeline.following import NothingNew
@@ -39,7 +39,7 @@ from tailrace.plan.demand import OF_TABLES
 from tailrace.replication.acquired import Acquired, Limit
 from tailrace.replication.apply_retry import ApplyRetry
 from tailrace.replication.earlier_log import earlier_windows
-from tailrace.replication.first_copy import BEFORE, THREADS, FirstCopy
+from tailrace.replication.first_copy import FirstCopy, begin_anew, is_full
 from tailrace.replication.lake_warnings import LakeWarnings
 from tailrace.replication.receiving import Outage, may_pass
 from tailrace.replication.waiting import Waiter
@@ -104,7 +104,9 @@ class ApplyWorker:
     check: Callable[[], None] = _nothing
     copies: bool = False
     """Whether a lake that begins with a live server's log gets a copy of its tables first."""
-    copy_progress: Progress | None = None
+    copy_progress: Callable[[CopyProgress], None] | None = None
+    copy_rate: int | None = None
+    """Bytes a second that it reads at most."""
     waiter: Waiter = field(default_factory=Waiter)
     is_stopping: bool = False
     _readers: CompleteTable = field(init=False)
@@ -153,7 +155,7 @@ class ApplyWorker:
             names = tuple(sorted(self.publications))
             start = slot.confirmed_flush_lsn
             begun = LakeCatalog(
-                slot.system, slot.timeline, slot.database_oid, names, Lsn(start - BEFORE if self.copies else start),
+                slot.system, slot.timeline, slot.database_oid, names, start,
                 fingerprint=slot.fingerprint, layout=lake.layout.name, format=lake.format.name, awaits_copy=self.copies,
             )  # fmt: skip
             try:
@@ -166,63 +168,44 @@ class ApplyWorker:
         span = FeedSpan(slot.system, timeline, catalog.complete, catalog.complete, slot.database_oid, self.publications)
         catalog.check_is_of(span, lake.store.url)
         if catalog.awaits_copy:
-            self._prepare_copy(catalog)
+            self._check_copies()
+            if catalog.complete < slot.confirmed_flush_lsn:  # it was begun with another slot
+                begin_anew(lake, slot)
             return
         self._warnings.of_catalog(catalog)
         self._readers.advance(catalog)
         if is_received_log:
             self._await_others(catalog)
 
-    def _prepare_copy(self, catalog: LakeCatalog) -> None:
-        """What a run that died has copied goes."""
-        slot, log = self.acquired.slot, ReceivedLog.of(self.acquired.slot.source)
-        if log is None or not self.copies:
+    def _check_copies(self) -> None:
+        """Raise UsageError where the lake awaits tables that nobody is going to copy."""
+        if ReceivedLog.of(self.acquired.slot.source) is None or not self.copies:
             raise UsageError(
                 f'lake "{self.lake.store.url}" awaits a copy of its tables',
                 hint="Go on with the connection string and the state location with which it was begun, or remove it.", sqlstate="55000",
             )  # fmt: skip
-        self.lake.begin_anew(
-            replace(catalog, complete=Lsn(slot.confirmed_flush_lsn - BEFORE), tables={}, fingerprint=slot.fingerprint)
-        )
 
     def _copy_tables(self) -> None:
         """Until the lake has its tables' rows, or this is to stop."""
-        acquired = self.acquired
-        while self._awaits_copy and not self.is_stopping:
-            log, began = ReceivedLog.of(acquired.slot.source), time.monotonic()
-            assert log is not None, "whose lake awaits a copy receives a log"
-            database, warn = acquired.slot.database, acquired.location.warn
-            with ServerSnapshot.taken(log.dsn, database, THREADS, warn, lambda: self.is_stopping) as snapshot:
-                if snapshot is None or (window := self._window_to(snapshot.seen.end, log)) is None:
-                    continue
-                applied = FirstCopy(database, self.lake, self.publications, acquired.location.path, self.copy_progress).take(
-                    snapshot, window
-                )
-            acquired.go_to(acquired.read_upto)  # the window comes again, for what the copy has not seen
+        if not self._awaits_copy or self.is_stopping:
+            return
+        began = time.monotonic()
+        copy = FirstCopy(
+            self.acquired, self.lake, self.publications, self.pace.window, self.pace.follows, self._take_before_copy,
+            lambda: self.is_stopping, self.check, self.waiter, self.copy_progress,
+            CopyRate(self.copy_rate) if self.copy_rate else None,
+        )  # fmt: skip
+        if (applied := copy.run()) is not None:
             self._warnings.is_new = False
             assert self.lake.catalog is not None, "it was copied"
-            self.tell(WindowApplied(self.lake.catalog.complete, 0, applied, time.monotonic() - began, 0))
+            aside = tuple(self.lake.put_aside)
+            self._warnings.of_quarantine(aside)
+            self.tell(WindowApplied(self.lake.catalog.complete, 0, applied, time.monotonic() - began, 0, aside))
 
-    def _window_to(self, end: Lsn, log: ReceivedLog) -> Pipeline | None:
-        """A window from where the lake is that reaches so far; None where so much lies in between that the lake is to begin behind a part of it."""
-        acquired = self.acquired
-        write_something(log.dsn, acquired.slot.database)
-        while not self.is_stopping:
-            self.check()
-            if not self.pace.follows:
-                log.catch_up(acquired.location.warn)
-            polled = acquired.poll(OF_TABLES, Limit(None, self.pace.window))
-            if not isinstance(polled, NothingNew):
-                if polled.span.stop >= end:
-                    return polled
-                if self._is_full(polled):
-                    acquired.confirm(polled.span.stop)
-                    assert self.lake.catalog is not None, "it awaits its copy"
-                    self._prepare_copy(self.lake.catalog)
-                    return None
-                acquired.go_to(acquired.read_upto)
-            self.waiter.sleep(time.monotonic() + _LOOK_AGAIN)
-        return None
+    def _take_before_copy(self, window: Pipeline) -> None:
+        """What of a window is of tables that are copied already. Others are copied behind it."""
+        if self._applied(window, time.monotonic()) is not None:
+            self.acquired.confirm(window.span.stop)
 
     def _await_others(self, catalog: LakeCatalog) -> None:
         """A new slot begins where its server is: another run that keeps the lake may be about to come there."""
@@ -250,7 +233,7 @@ class ApplyWorker:
             return
         acquired.check_fingerprint(catalog.fingerprint, self._lake_in_words)
         acquired.confirm(stop)
-        if self.pace.follows and not (self._is_done or self._is_full(window) or acquired.is_synchronous):
+        if self.pace.follows and not (self._is_done or is_full(window, self.pace.window) or acquired.is_synchronous):
             self._maintain()
             self.waiter.sleep(began + self.pace.every)
 
@@ -278,15 +261,17 @@ class ApplyWorker:
     def _applied(self, window: Pipeline, began: float) -> LakeCatalog | None:
         """The lake's catalog once the window is in it; None if it is not, since somebody has stopped this."""
         feed = window.publishing(self.publications, self.acquired.location.path) if self.publications else window
-        committed, full = _last_commit(window), self._is_full(window)
-        self._warnings.of_window(feed)
+        committed, full = _last_commit(window), is_full(window, self.pace.window)
+        if not self._awaits_copy:
+            self._warnings.of_window(feed)
         again = ApplyRetry(self.lake, self.pace.follows, self.acquired.location.warn)
         while not self.is_stopping:
             try:
                 applied = self.lake.apply(feed, committed)
                 if (catalog := self.lake.catalog) is None:  # there is nothing before the slot
                     return None
-                self._readers.advance(catalog)
+                if not catalog.awaits_copy:
+                    self._readers.advance(catalog)
             except (Overtaken, PeerError) as error:
                 self.waiter.sleep(time.monotonic() + again.pause_after(error))
                 self.check()
@@ -298,11 +283,6 @@ class ApplyWorker:
             self.tell(WindowApplied(catalog.complete, committed, applied, time.monotonic() - began, behind, aside))
             return catalog
         return None
-
-    def _is_full(self, window: Pipeline) -> bool:
-        """Whether it ends where memory ends, and not where the log does."""
-        size = self.pace.window
-        return 2 * (window.span.stop - window.span.start) >= size.wal_bytes or 2 * len(window.plan.transactions) >= size.ends
 
     # -- the end -----------------------------------------------------------------------------------------------------------------------
 

@@ -7,10 +7,19 @@ from typing import Annotated
 
 import typer
 
-from tailrace.cli.arguments import give_source_options, parse_moment, parse_pairs, parse_seconds, parse_window, source_of
+from tailrace.cli.arguments import (
+    give_source_options,
+    parse_moment,
+    parse_pairs,
+    parse_rate,
+    parse_seconds,
+    parse_window,
+    source_of,
+)
 from tailrace.cli.choice import On
 from tailrace.cli.loading import loading
 from tailrace.cli.verbs.options import (
+    CopyRateOption,
     LiveSourceArgument,
     LogRestoreOption,
     OnOption,
@@ -49,6 +58,7 @@ def mirror(
     no_copy: Annotated[
         bool, typer.Option("--no-copy", help="Of a server that is connected to: leave out rows that were there before the slot.")
     ] = False,
+    copy_rate: CopyRateOption = "",
     numeric: Annotated[str, typer.Option(help="Numerics as decimal, or as text.")] = "decimal",
     arrays: Annotated[str, typer.Option(help="Arrays as list, or as text.")] = "list",
     times: Annotated[str, typer.Option(help="Times as native, or as text.")] = "native",
@@ -77,8 +87,9 @@ def mirror(
 
     parse_synchronous_standby_names(synchronous_standby_names or "")
     slot_asked = work.AskedSlot(
-        source_of(source), database, state, slot, captured(catalog), synchronous_standby_names, on, not no_copy, restore_command
-    )
+        source_of(source), database, state, slot, captured(catalog), synchronous_standby_names, on, not no_copy, restore_command,
+        parse_rate(copy_rate),
+    )  # fmt: skip
     lake_asked = work.AskedLake(
         to, options, numeric, arrays, times, not no_deletion_vectors, publication or [], layout, format, on_error
     )

@@ -80,6 +80,10 @@ WalKeepOption = Annotated[
         metavar="TIME|SIZE",
     ),
 ]
+CopyRateOption = Annotated[
+    str,
+    typer.Option(help="Bytes a second that the copy of what was there reads at most, such as 10MB/s.", metavar="BYTES/s"),
+]
 LogRestoreOption = Annotated[
     str,
     typer.Option(

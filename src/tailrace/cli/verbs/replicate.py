@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from tailrace.cli.arguments import parse_moment, parse_pairs, parse_seconds, parse_window
+from tailrace.cli.arguments import parse_moment, parse_pairs, parse_rate, parse_seconds, parse_window
 from tailrace.cli.choice import On
 from tailrace.cli.loading import loading
-from tailrace.cli.verbs.options import OnOption, StoreOptions, WindowOption
+from tailrace.cli.verbs.options import CopyRateOption, OnOption, StoreOptions, WindowOption
 
 
 def replicate(
@@ -46,6 +46,7 @@ def replicate(
     on_error: Annotated[
         str, typer.Option(help="What becomes of a change that cannot be applied: stop, or quarantine it, and go on.")
     ] = "stop",
+    copy_rate: CopyRateOption = "",
     option: StoreOptions = None,
     window: WindowOption = "",
     on: OnOption = On.AUTO,
@@ -53,12 +54,15 @@ def replicate(
 ) -> None:
     """Check a server, copy its tables to a lake, and follow: all of tailrace for one lake. Nothing is made on the server that stays."""
     moment, seconds, size, options = parse_moment(until), parse_seconds(every), parse_window(window), parse_pairs(option)
+    rate = parse_rate(copy_rate)
     with loading():
         from tailrace.cli import mirror
         from tailrace.cli import replicate as work
 
     name = work.database_of(source, database)
-    asked = mirror.AskedSlot(source, name, state or work.state_of(to, name), "mirror", None, None, on, copies=True)
+    asked = mirror.AskedSlot(
+        source, name, state or work.state_of(to, name), "mirror", None, None, on, copies=True, copy_rate=rate
+    )
     lake = mirror.AskedLake(to, options, "decimal", "list", "native", True, publication or [], layout, format, on_error)
     pace = mirror.pace_of(size, seconds, follows=not once)
     work.replicate(asked, lake, pace, mirror.until_of(moment), status, as_json=as_json)

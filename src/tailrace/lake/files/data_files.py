@@ -11,7 +11,9 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -29,6 +31,9 @@ MOST_ROWS = 1 << 20
 several."""
 FILE_BYTES = 128 << 20
 """Of rows in memory that become one file."""
+_SAMPLED, _FEW, _SMALL = 2048, 0.75, 0.85
+"""Rows of a file that are looked at before it is written; which share of a column's bytes its different values may be for a dictionary to be made of
+them; and which share must be left of a column that is compressed."""
 _INLINE = 64
 """So many positions may stand in the log itself, which every reader reads."""
 _VECTORS = "_dv"
@@ -99,7 +104,9 @@ class DataFiles:
     def write(self, rows: pa.Table, *, full: bool = False) -> DataFile:
         """A file of these rows, which are no more than one may have, in their order."""
         sink = pa.BufferOutputStream()
-        pq.write_table(rows.cast(self.schema), sink, row_group_size=MOST_ROWS, write_page_index=False, compression="snappy")
+        pq.write_table(
+            rows.cast(self.schema), sink, row_group_size=MOST_ROWS, write_page_index=False, **_how_written(rows),
+        )  # fmt: skip
         data = sink.getvalue().to_pybytes()
         name = data_file_name(self.run, self.folder, full=full)
         self._written.add(name)
@@ -168,6 +175,31 @@ class DataFiles:
     def bounds(self, files: Sequence[DataFile], columns: Sequence[str]) -> dict[str, FileBounds]:
         """Of each of these columns, what is known of its least and its greatest value in each file."""
         return self._known.of(files, self.schema, columns)
+
+
+def _how_written(rows: pa.Table) -> dict[str, Any]:
+    """Which columns are compressed, and which have a dictionary, by what some rows have: to find out for all rows that it was of no use takes longer
+    than to write them."""
+    if len(rows) < _SAMPLED:
+        return {"compression": "snappy", "use_dictionary": True}
+    chunk = max(rows.to_batches(), key=len)
+    sample = chunk.take(pa.array(np.arange(0, len(chunk), max(1, len(chunk) // _SAMPLED))))
+    together = chunk.take(pa.array(np.arange(0, min(_SAMPLED, len(chunk)))))
+    few, small = [], dict[str, str]()
+    for field, column, neighbours in zip(rows.schema, sample.columns, together.columns, strict=True):
+        if pa.types.is_nested(field.type):
+            few.append(f"{field.name}.list.element" if pa.types.is_list(field.type) else field.name)
+        elif column.dictionary_encode().dictionary.nbytes < column.nbytes * _FEW:
+            few.append(field.name)
+        elif not _is_compressible(neighbours):
+            small[field.name] = "none"
+    compression = {field.name: small.get(field.name, "snappy") for field in rows.schema} if small else "snappy"
+    return {"compression": compression, "use_dictionary": few}
+
+
+def _is_compressible(column: pa.Array) -> bool:
+    data = b"".join(bytes(each) for each in column.buffers()[1:] if each is not None)
+    return len(pa.compress(data, codec="snappy", asbytes=True)) < len(data) * _SMALL
 
 
 def _now() -> int:

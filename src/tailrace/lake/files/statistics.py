@@ -35,6 +35,9 @@ def unbounded_values(rows: pa.Table) -> dict[str, int]:
         else:
             continue
         numbers = rows[field.name].cast(whole)
+        ends = pc.min_max(numbers)
+        if ends["min"].as_py() is None or (ends["min"].as_py() >= first and ends["max"].as_py() <= last):
+            continue
         beyond = pc.or_(pc.less(numbers, pa.scalar(first, whole)), pc.greater(numbers, pa.scalar(last, whole)))
         count = pc.sum(beyond).as_py()
         if count:

@@ -44,6 +44,7 @@ class ChangesLayout:
     in_place: bool = True
     is_net: bool = False
     in_order: bool = False
+    has_rows_alone: bool = False
 
     def shaped(self, target: TargetTable, lost: Sequence[Column]) -> TargetTable:
         """With the columns that were dropped, for the changes of before, unless others have their names by now."""

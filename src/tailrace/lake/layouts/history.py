@@ -67,6 +67,7 @@ class HistoryLayout:
     in_place: bool = False
     is_net: bool = False
     in_order: bool = True
+    has_rows_alone: bool = False
 
     def shaped(self, target: TargetTable, lost: Sequence[Column]) -> TargetTable:
         return with_lost_columns(target, lost)

@@ -56,6 +56,11 @@ class LakeLayout(Protocol):
         """Whether a table holds what its changes were one after another, so that none is told without those before it."""
         ...
 
+    @property
+    def has_rows_alone(self) -> bool:
+        """Whether a table has the columns of the source's and no others, so that rows that are copied are its rows as they come."""
+        ...
+
     def shaped(self, target: TargetTable, lost: Sequence[Column]) -> TargetTable:
         """The target with the columns that its changes are wanted in; `lost` are those that were dropped in the span."""
         ...

@@ -23,6 +23,7 @@ class MirrorLayout:
     in_place: bool = False
     is_net: bool = True
     in_order: bool = False
+    has_rows_alone: bool = True
 
     def shaped(self, target: TargetTable, lost: Sequence[Column]) -> TargetTable:
         """What was dropped is not in the source any more."""

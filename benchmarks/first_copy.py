@@ -1,0 +1,101 @@
+"""How fast the first copy of a server's table is in committed Delta, beside one `psql \\copy … (format binary)` of it, on one server.
+
+    python benchmarks/first_copy.py --rows 10000000 --runs 5
+
+By turns: psql copies the table to a file, and `tailrace mirror` makes a lake of it, with a state location of its own. Of the latter two times are
+told: how long it says that the copy took, from the snapshot to the last commit, and how long the program took in all, which has made a slot and read
+the catalogs before. Memory is the resident set of the program, at its most.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "tests")]
+
+import psutil
+from rich.console import Console
+from rich.table import Table
+
+from postgres import MAJOR, SETTINGS
+from support.servers import Server
+
+_TABLE = "CREATE TABLE t (id bigint PRIMARY KEY, name text, k int, big bigint, amount numeric(12,2), at timestamptz, flag bool, note text)"
+_ROWS = """
+INSERT INTO t SELECT g, 'customer ' || g, g % 1000, g::bigint * 77777, (g % 1000000) / 100.0, timestamptz '2020-01-01' + g * interval '1 second',
+  g % 3 = 0, md5(g::text) || md5((g + 1)::text) FROM generate_series({}, {}) g
+"""
+_AT_ONCE = 1_000_000
+_LOOK = 0.02
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=3_000_000)
+    parser.add_argument("--runs", type=int, default=5)
+    options = parser.parse_args()
+    settings = {**SETTINGS, "unix_socket_directories": ".", "wal_keep_size": "1GB", "max_wal_size": "4GB"}
+    with Server(MAJOR, settings, dbname="app", wal_segment_mb=16) as server, tempfile.TemporaryDirectory() as folder:
+        home = Path(folder)
+        server.say(_TABLE)
+        for first in range(1, options.rows + 1, _AT_ONCE):
+            server.say(_ROWS.format(first, min(options.rows, first + _AT_ONCE - 1)))
+        server.sql("VACUUM ANALYZE t")
+        server.sql("CHECKPOINT")
+        dsn = f"host={server.data_dir} port={server.port} user=postgres dbname=app"
+        size = server.sql("SELECT pg_table_size('t')")[0][0]
+        theirs, ours, whole, memory = [], [], [], 0
+        for number in range(options.runs):
+            theirs.append(_psql(dsn, home / "t.bin"))
+            copied, program, most = _mirror(dsn, home / str(number))
+            ours.append(copied)
+            whole.append(program)
+            memory = max(memory, most)
+            print(f"psql {theirs[-1]:.2f} s, copy {copied:.2f} s, program {program:.2f} s, {most >> 20} MB", file=sys.stderr)
+    table = Table(
+        "", "s", "rows/s", "times the speed", title=f"{options.rows:,} rows, {size / 1e6:,.0f} MB, medians of {options.runs}"
+    )
+    first = statistics.median(theirs)
+    for name, taken in (("psql \\copy", theirs), ("tailrace, the copy", ours), ("tailrace, the program", whole)):
+        seconds = statistics.median(taken)
+        ratio = statistics.median(mine / each for mine, each in zip(theirs, taken, strict=True))
+        table.add_row(name, f"{seconds:.2f}", f"{options.rows / seconds:,.0f}", f"{ratio:.2f}")
+    Console(width=120).print(table)
+    print(f"tailrace took {memory >> 20} MB of memory at most; psql {first:.2f} s")
+
+
+def _psql(dsn: str, path: Path) -> float:
+    began = time.monotonic()
+    subprocess.run(["psql", dsn, "-qc", f"\\copy t TO '{path}' (format binary)"], check=True)
+    taken = time.monotonic() - began
+    path.unlink()
+    return taken
+
+
+def _mirror(dsn: str, home: Path) -> tuple[float, float, int]:
+    """Seconds of the copy and of the program, and its memory."""
+    where = ("--database", "app", "--to", str(home / "lake"), "--state", str(home / "state"), "--json")
+    began, most = time.monotonic(), 0
+    with subprocess.Popen(
+        [sys.executable, "-m", "tailrace", "mirror", dsn, *where], stdout=subprocess.PIPE, text=True
+    ) as process:
+        watched = psutil.Process(process.pid)
+        while process.poll() is None:
+            most = max(most, sum(each.memory_info().rss for each in [watched, *watched.children(recursive=True)]))
+            time.sleep(_LOOK)
+        assert process.stdout is not None
+        said = [json.loads(line) for line in process.stdout]
+    taken = time.monotonic() - began
+    assert process.returncode == 0
+    return said[0]["seconds"], taken, most
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,260 @@
+"""Tables of a copy on their way into a lake: each is there once all its rows are, in one commit that makes it.
+
+In: a lake that awaits the tables, their rows in parts (`copy_feed.py`), and which transactions the snapshot has seen that they are of. Out: for each
+table what was done. Where a table holds rows as the source does, workers write them to the files that become the table's; where it holds something
+else, they are staged as changes are. A table of which the catalog does not say that it was copied is not: its folder is emptied before.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import field, replace
+from functools import partial
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa
+
+from tailrace.apply.seen_transactions import SeenTransactions
+from tailrace.changes import row_schema
+from tailrace.copy_feed import CopiedTable, CopyFeed, CopyPiece
+from tailrace.dataclass import dataclass
+from tailrace.feed import FeedTable
+from tailrace.lake.catalog import LakeTable
+from tailrace.lake.files.data_files import DataFiles
+from tailrace.lake.files.file_changes import EditedFiles, FileChanges
+from tailrace.lake.files.row_files import RowFiles, write_rows
+from tailrace.lake.files.statistics import without_statistics
+from tailrace.lake.lake import Lake, TableApplied
+from tailrace.lake.position import TableIdentity
+from tailrace.lake.staging import STAGED, FileWritten, Staged, kept_file, write_changes
+from tailrace.lake.table_change import BroughtUp
+from tailrace.lake.targets import TargetTable, check_fit
+from tailrace.lake.trouble import put_aside
+from tailrace.model import Relation
+from tailrace.quarantine.kept_copies import UnfitRows
+from tailrace.storage.store import Store
+
+_SAID = 2.0
+"""Seconds in which the catalog is told once of tables that were made: of many small ones it hears together."""
+
+Work = Callable[[CopyPiece], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class CopyProgress:
+    """How many parts are done, of how many; how many rows these have; how many bytes they take at the source, and all of them, about; and how many
+    seconds that took."""
+
+    parts: int
+    of_parts: int
+    rows: int
+    bytes: int
+    of_bytes: int
+    seconds: float
+
+    @property
+    def seconds_left(self) -> float | None:
+        """If it goes on as it did; None as long as nothing is known of that."""
+        return self.seconds * (self.of_bytes - self.bytes) / self.bytes if self.bytes else None
+
+
+@dataclass(slots=True)
+class TableCopy:
+    """`progress` is told of each part."""
+
+    lake: Lake
+    feed: CopyFeed
+    seen: SeenTransactions
+    progress: Callable[[CopyProgress], None] | None = None
+    _made: dict[int, BroughtUp] = field(default_factory=dict)
+
+    def run(self) -> Iterator[TableApplied]:
+        """Copy what is not copied yet. Raises Overtaken where somebody else has written to the lake, and what a server or a value raises."""
+        lake = self.lake
+        self._begin()
+        catalog = lake.catalog
+        assert catalog is not None, "it awaits the tables"
+        targets = {each.relation.oid: self._target(each, catalog.tables[each.relation.oid]) for each in self.feed.copied}
+        parts = [piece for part in self.feed.parts(frozenset(targets)) for piece in part.pieces]
+        said, began = 0.0, time.monotonic()
+        shares = {each.relation.oid: each.size / max(1, len(each.parts)) for each in self.feed.copied}
+        whole, done_bytes, count, rows = sum(each.size for each in self.feed.copied), 0.0, 0, 0
+        with lake.staging() as files:
+            way: Any = (
+                _AsRows(lake, targets, files) if lake.layout.has_rows_alone else _AsChanges(lake, targets, self.feed, files)
+            )
+            try:
+                results = iter(self.feed.run(way.work, parts))
+                for each in self.feed.copied:
+                    oid, kept = each.relation.oid, list[FileWritten]()
+                    for result in islice(results, len(each.parts)):
+                        kept += way.take(oid, result)
+                        count, rows, done_bytes = count + 1, rows + way.rows_of(result), done_bytes + shares[oid]
+                        if self.progress is not None:
+                            self.progress(
+                                CopyProgress(count, len(parts), rows, round(done_bytes), whole, time.monotonic() - began)
+                            )
+                    self._made[oid] = made = way.made(self._settled(targets[oid], kept, files))
+                    yield TableApplied.of(targets[oid].name, made)
+                    if time.monotonic() - said > _SAID:
+                        self._say()
+                        said = time.monotonic()
+            finally:
+                way.abandon()
+                self._say()
+        lake.quarantine.tidy(lake.names_of, self.feed.span.stop)
+
+    def _settled(self, target: TargetTable, kept: list[FileWritten], files: Store) -> TargetTable:
+        """What is set aside of the table is in quarantine, and its commit is to say so."""
+        if not kept:
+            return target
+        target, news = put_aside(self.lake.quarantine, target, kept, files)
+        files.delete([each.path for each in kept])
+        self.lake.put_aside.append(news)
+        return target
+
+    def _begin(self) -> None:
+        """The tables have folders, and there is nothing in them. What a run that died had begun to copy goes."""
+        lake, catalog = self.lake, self.lake.catalog
+        assert catalog is not None, "it awaits the tables"
+        emptied = [table.folder for table in catalog.tables.values() if table.copied is None]
+        kept = {oid: table for oid, table in catalog.tables.items() if table.copied is not None}
+        for table in catalog.tables.values():
+            lake.forget(table)
+        catalog = replace(catalog, tables=kept)
+        for each in self.feed.copied:
+            relation = each.relation
+            table = LakeTable(relation.oid, catalog.folder_for(relation), relation.schema, relation.name)
+            catalog = catalog.with_table(table)
+            emptied.append(table.folder)
+        lake.replace_catalog(catalog)
+        lake.put_aside = []
+        anew = {each.relation.oid for each in self.feed.copied}
+        lake.quarantine.remove({batch for oid, batch in lake.quarantine.counts() if oid in anew})
+        for name in dict.fromkeys(emptied):
+            folder = lake.store.below(name)
+            folder.delete([found.name for found in folder.list()])
+
+    def _target(self, copied: CopiedTable, table: LakeTable) -> TargetTable:
+        lake, span = self.lake, self.feed.span
+        check_fit(FeedTable(copied.relation), span)
+        return TargetTable(
+            copied.relation,
+            None,
+            lake.style,
+            lake.opened(table),
+            None,
+            span,
+            self.feed.fingerprint_before,
+            comments=copied.comments,
+        )
+
+    def _say(self) -> None:
+        """What was made since counts."""
+        catalog = self.lake.catalog
+        assert catalog is not None, "it has the tables"
+        if not self._made:
+            return
+        for oid, done in self._made.items():
+            self.lake.keep(oid, done.version)
+            made = replace(
+                catalog.tables[oid], version=done.version.version, changed=self.feed.span.stop, copied=self.seen, held=None
+            )
+            catalog = catalog.with_table(made)
+        self._made.clear()
+        self.lake.replace_catalog(catalog)
+
+
+class _AsRows:
+    """The files that workers write become the table's. State: those of tables that are not made yet."""
+
+    def __init__(self, lake: Lake, targets: Mapping[int, TargetTable], files: Store) -> None:
+        self._lake, self._written = lake, dict[int, RowFiles]()
+        run = uuid.uuid4().hex
+        self._data = {oid: partial(_new_files, target, run) for oid, target in targets.items()}
+        self.work = partial(_write_part, self._data, {oid: target.relation for oid, target in targets.items()}, files)
+
+    def take(self, oid: int, result: tuple[RowFiles, list[FileWritten]]) -> list[FileWritten]:
+        """The files of rows that are set aside."""
+        written, kept = result
+        self._written[oid] = self._written.get(oid, RowFiles()) + written
+        return kept
+
+    def rows_of(self, result: tuple[RowFiles, list[FileWritten]]) -> int:
+        return result[0].rows + sum(each.rows for each in result[1])
+
+    def made(self, target: TargetTable) -> BroughtUp:
+        oid, found = target.relation.oid, target.found
+        written = self._written.get(oid, RowFiles())
+        identity = TableIdentity(
+            target.span, target.relation, target.style, written.unbounded, None, target.fingerprint_before(target.span.stop),
+            comments=target.said(in_changes=False), quarantine=target.quarantine,
+        )  # fmt: skip
+        keeps_vectors = self._lake.deletion_vectors and found.keeps_vectors
+        note = identity.note.with_vectors() if keeps_vectors else identity.note
+        schema = row_schema(target.relation, target.style)
+        version = found.make(target.name, str(target.relation), schema, note, FileChanges(added=written.files))
+        self._written.pop(oid, None)
+        edited = EditedFiles(len(written.files), bytes=written.bytes)
+        return BroughtUp(written.rows, written.rows, 0, written.beyond, edited, version)
+
+    def abandon(self) -> None:
+        """What did not become a table's is of no use."""
+        for oid, written in self._written.items():
+            self._data[oid]().drop(written.files)
+
+
+def _new_files(target: TargetTable, run: str) -> DataFiles:
+    schema = row_schema(target.relation, target.style)
+    return target.found.data_files(schema, run, without_statistics(schema))
+
+
+def _write_part(
+    data: Mapping[int, Callable[[], DataFiles]], relations: Mapping[int, Relation], files: Store, piece: CopyPiece
+) -> tuple[RowFiles, list[FileWritten]]:
+    """Runs in a worker. Rows that are set aside are staged in `files`."""
+    written: list[Any] = []
+
+    def fitting(keep: Callable[[pa.RecordBatch], None]) -> Iterator[pa.RecordBatch]:
+        first = 0
+        for batch in piece.rows():
+            if isinstance(batch, UnfitRows):
+                keep(piece.kept(batch, relations[piece.oid], first).rows)
+                first += len(batch.reasons)
+            else:
+                yield batch
+
+    with kept_file(files, piece.oid, written) as keep:
+        rows = write_rows(data[piece.oid], fitting(keep))
+    return rows, written
+
+
+class _AsChanges:
+    """Rows are changes that insert them, staged in `files` for the layout."""
+
+    def __init__(self, lake: Lake, targets: Mapping[int, TargetTable], feed: CopyFeed, files: Store) -> None:
+        self._lake, self._files, self._staged = lake, files, dict[int, Staged]()
+        wanted = {oid: target.wanted(fill_missing=False) for oid, target in targets.items()}
+        own = lake.own_files(list(targets.values()))
+        self.work = partial(write_changes, files, wanted, feed.changes, own or STAGED, {})
+
+    def take(self, oid: int, result: list[FileWritten]) -> list[FileWritten]:
+        """The files of rows that are set aside."""
+        self._staged.setdefault(oid, Staged()).files.extend(each for each in result if not each.is_kept)
+        return [each for each in result if each.is_kept]
+
+    def rows_of(self, result: list[FileWritten]) -> int:
+        return sum(each.rows for each in result)
+
+    def made(self, target: TargetTable) -> BroughtUp:
+        staged = self._staged.pop(target.relation.oid, Staged())
+        done = self._lake.layout.bring_up(target, self._files, staged, deletion_vectors=self._lake.deletion_vectors)
+        return done or BroughtUp(0, 0, 0, {}, EditedFiles(), target.found)
+
+    def abandon(self) -> None:
+        """Files in a table's folder that did not become the table's are of no use."""
+        if self._lake.layout.in_place:
+            self._files.delete([file.path for each in self._staged.values() for file in each.files])
