@@ -21,10 +21,10 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parents[1] / "tests")]
 
-import psutil
 from rich.console import Console
 from rich.table import Table
 
+from measure import children_cpu, peaks_of
 from support.servers import Server
 from tailrace.model import Lsn
 
@@ -99,39 +99,17 @@ def _mirrored(server: Server, home: Path) -> Ran:
         TAILRACE, "mirror", str(server.data_dir), "--database", "app", "--to", str(home / "lake"), "--state", str(home / "slots"),
         "--json", "--on", "local",
     ]  # fmt: skip
-    peaks: dict[int, int] = {}
-    before = _children_cpu()
+    before = children_cpu()
     began = time.monotonic()
     with Path(home, "said").open("w+b") as said:
         process = subprocess.Popen(command, stdout=said)
-        while process.poll() is None:
-            _look(process.pid, peaks)
-            time.sleep(0.1)
+        peaks = peaks_of(process)
         seconds = time.monotonic() - began
         said.seek(0)
         lines = [json.loads(line) for line in said if line.startswith(b"{")]
     if process.returncode:
         raise RuntimeError(f"{' '.join(command)} ended with status {process.returncode}")
-    return Ran(seconds, _children_cpu() - before, sum(line["bytes_written"] for line in lines), len(lines), peaks)
-
-
-def _children_cpu() -> float:
-    """Seconds of those that have ended."""
-    times = psutil.Process().cpu_times()
-    return times.children_user + times.children_system
-
-
-def _look(pid: int, peaks: dict[int, int]) -> None:
-    """Note what its processes had at most until now."""
-    try:
-        process = psutil.Process(pid)
-        pids = [pid, *(child.pid for child in process.children(recursive=True))]
-        for each in pids:
-            lines = dict(line.split(":", 1) for line in Path(f"/proc/{each}/status").read_text().splitlines())
-            if "VmHWM" in lines:
-                peaks[each] = int(lines["VmHWM"].split()[0]) << 10
-    except (psutil.NoSuchProcess, OSError):
-        pass
+    return Ran(seconds, children_cpu() - before, sum(line["bytes_written"] for line in lines), len(lines), peaks)
 
 
 if __name__ == "__main__":

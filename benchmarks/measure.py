@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import statistics
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import psutil
 
@@ -136,3 +138,24 @@ class Row:
     def share(self) -> float | None:
         """Of the CPU seconds of what it is compared with, those of the part that was asked about."""
         return self.measure.part / self.against.cpu if self.against and self.measure and self.measure.part else None
+
+
+def peaks_of(process: subprocess.Popen[Any]) -> dict[int, int]:
+    """The most memory that each of its processes has had, in bytes, once it has ended."""
+    peaks: dict[int, int] = {}
+    while process.poll() is None:
+        try:
+            for pid in (process.pid, *(child.pid for child in psutil.Process(process.pid).children(recursive=True))):
+                lines = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+                if "VmHWM" in lines:
+                    peaks[pid] = int(lines["VmHWM"].split()[0]) << 10
+        except (psutil.NoSuchProcess, OSError):
+            pass
+        time.sleep(0.1)
+    return peaks
+
+
+def children_cpu() -> float:
+    """CPU seconds of the processes that this one has started and that have ended."""
+    times = psutil.Process().cpu_times()
+    return times.children_user + times.children_system

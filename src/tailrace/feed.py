@@ -199,7 +199,13 @@ class Feed(Protocol):
         ...
 
     def run(self, work: Callable[[Any], Result], pieces: Sequence[Any]) -> Iterator[Result]:
-        """`work` on each piece, wherever the feed's workers are; results in the order of the pieces."""
+        """`work` on each piece, wherever the feed's workers are; results in the order of the pieces. Both may be of anybody: who makes something of
+        changes has more work for workers."""
+        ...
+
+    @property
+    def works_elsewhere(self) -> bool:
+        """Whether that is in other processes, and not in threads of this one."""
         ...
 
 
@@ -226,3 +232,7 @@ class UnplannedFeed:
 
     def run(self, work: Callable[[Any], Result], pieces: Sequence[Any]) -> Iterator[Result]:
         return map(work, pieces)
+
+    @property
+    def works_elsewhere(self) -> bool:
+        return False

@@ -16,7 +16,7 @@ from support.buckets import BucketArchive
 from support.s3_servers import SeaweedFS
 from support.servers import Server
 from support.slots import TAILRACE
-from support.storm import begin, different, storm
+from support.storm import KEYS, begin, different, storm
 from support.waiting import until
 from tailrace.lake.catalog import StoredCatalog
 from tailrace.model import Lsn
@@ -112,7 +112,10 @@ def test_a_lake_follows_a_bucket(shipped: Shipped) -> None:
 @pytest.mark.spark
 @pytest.mark.soak
 @pytest.mark.marathon
-def test_workers_that_share_nothing_but_the_store(shipped: Shipped, tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_large", [False, True])
+def test_workers_that_share_nothing_but_the_store(
+    shipped: Shipped, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_large: bool
+) -> None:
     """A standalone cluster of two workers, in mount namespaces of their own in which there is neither the log nor anything of the driver's."""
     from support.spark_cluster import Cluster, can_be_apart  # noqa: PLC0415 - pyspark
 
@@ -120,6 +123,14 @@ def test_workers_that_share_nothing_but_the_store(shipped: Shipped, tmp_path: Pa
         pytest.skip("this user may not make mount namespaces")
     with storm(shipped.server, 3):
         time.sleep(1.0)
+    if is_large:  # more than is applied in the driver
+        monkeypatch.setitem(KEYS, "large", ("id",))
+        shipped.server.say(
+            "CREATE TABLE large (id int PRIMARY KEY, v text, n int)",
+            "INSERT INTO large SELECT g, repeat(md5(g::text), 4), 0 FROM generate_series(1, 1000000) g",
+            "UPDATE large SET n = 1, v = 'another' WHERE id % 5 = 0",
+            "DELETE FROM large WHERE id % 17 = 0",
+        )
     shipped.ship()
     driver = tmp_path / "driver"
     for name in ("tmp", "cache", "home"):

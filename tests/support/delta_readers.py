@@ -16,6 +16,7 @@ from typing import Any
 from support.fetched_programs import SECONDS, made, needed, run
 
 SOURCES = Path(__file__).parents[1] / "delta_readers"
+WHOLE_TABLES = Path(__file__).parents[1] / "table_readers/every_row.py"
 DELTA = ":".join(re.findall(r"<(?:groupId|artifactId|version)>(.*)</", (SOURCES / "pom.xml").read_text())[3:])
 """As `spark.jars.packages` names Delta's own library."""
 _OF_DELTA = "io.delta,io.unitycatalog,org.roaringbitmap"
@@ -33,6 +34,19 @@ def ids_by_others(table: Path, low: int, high: int) -> dict[str, tuple[list[int]
 def spark_sql(statements: Sequence[str], scratch: Path) -> list[list[list[str | None]]]:
     """The rows that each statement gives. Raises MissingProgram."""
     return [json.loads(line) for line in told(_environment(), "spark_sql.py", [str(scratch)], json.dumps(statements))]
+
+
+def read_whole(tables: Sequence[str], lake: Path, folder: Path) -> list[list[str]]:
+    """As `read_tables`, of Delta. Raises MissingProgram."""
+    return read_tables(_environment(), "delta", tables, lake, folder)
+
+
+def read_tables(home: Path, table_format: str, tables: Sequence[str], lake: Path, folder: Path) -> list[list[str]]:
+    """Have each reader of an environment read these tables, by their folders below the lake, and write what it gives, as Arrow, into `folder`, as
+    READER-TABLE.arrow. What each said: reader, table, and its error, empty if there is none."""
+    jars = ",".join(str(path) for path in sorted((home / "lib").glob("*.jar")))
+    words = [table_format, str(lake), jars, str(folder), *tables]
+    return [json.loads(line) for line in told(home, str(WHOLE_TABLES), words)]
 
 
 def delta_jars() -> str:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from support.delta_readers import readers_environment, told
+from support.delta_readers import read_tables, readers_environment, told
 
 SOURCES = Path(__file__).parents[1] / "iceberg_readers"
 
@@ -22,6 +22,11 @@ def ids_by_others(table: Path, low: int, high: int) -> dict[str, tuple[list[int]
 def spark_sql(statements: Sequence[str], warehouse: Path) -> list[list[list[str | None]]]:
     """The rows that each statement gives, where `lake` is a catalog of the directory. Raises MissingProgram."""
     return [json.loads(line) for line in told(_environment(), "spark_sql.py", [str(warehouse)], json.dumps(statements))]
+
+
+def read_whole(tables: Sequence[str], lake: Path, folder: Path) -> list[list[str]]:
+    """As `read_tables`, of Iceberg. Raises MissingProgram."""
+    return read_tables(_environment(), "iceberg", tables, lake, folder)
 
 
 @cache

@@ -25,6 +25,11 @@ class KeyIndex:
     def __init__(self, columns: Sequence[pa.Array]) -> None:
         self._values: list[pa.Array] = []
         self._pairs: list[pa.Array] = []
+        self._ordered, self._order = np.zeros(0, np.int64), np.zeros(0, np.int64)
+        self._is_sortable = False
+        if len(columns) == 1 and (values := _sortable(columns[0])) is not None:
+            self._number_in_order(columns[0], values)
+            return
         numbers = np.zeros(len(columns[0]), np.int64)
         for place, column in enumerate(map(comparable, columns)):
             values = pc.unique(column)
@@ -38,8 +43,15 @@ class KeyIndex:
         self.of_rows: Numbers = numbers
         """Of each row that was given, its key."""
         self._count = int(numbers.max(initial=-1)) + 1
-        self._sorted = _sortable(self._values[0]) if len(columns) == 1 else None
-        self._order = np.argsort(self._sorted) if self._sorted is not None else np.zeros(0, np.int64)
+
+    def _number_in_order(self, column: pa.Array, values: NDArray[np.int64]) -> None:
+        """Keys that are whole numbers are sorted: they often are already, or in a few runs."""
+        self._ordered, first, places = np.unique(values, return_index=True, return_inverse=True)
+        by_first = np.argsort(first, kind="stable")
+        self._order = np.empty(len(first), np.int64)
+        self._order[by_first] = np.arange(len(first))
+        self.of_rows, self._count, self._is_sortable = self._order[places], len(first), True
+        self._values.append(column.take(pa.array(first[by_first])))
 
     def __len__(self) -> int:
         return self._count
@@ -49,7 +61,7 @@ class KeyIndex:
         found = np.full(len(columns[0]), -1, np.int64)
         if not self._count:
             return found
-        if self._sorted is not None and (rows := _sortable(columns[0])) is not None and _is_sorted(rows):
+        if self._is_sortable and (rows := _sortable(columns[0])) is not None and _is_sorted(rows):
             self._find_in_order(rows, found)
             return found
         at, numbers = np.arange(len(found)), np.zeros(len(found), np.int64)
@@ -66,11 +78,14 @@ class KeyIndex:
 
     def _find_in_order(self, rows: NDArray[np.int64], found: Numbers) -> None:
         """What lies in the order of the key is looked up by halving: there are fewer keys than rows."""
-        assert self._sorted is not None
-        first = np.searchsorted(rows, self._sorted[self._order], "left")
-        behind = np.searchsorted(rows, self._sorted[self._order], "right")
+        if not len(rows):
+            return
+        low, high = np.searchsorted(self._ordered, rows[0], "left"), np.searchsorted(self._ordered, rows[-1], "right")
+        wanted = self._ordered[low:high]
+        first = np.searchsorted(rows, wanted, "left")
+        behind = np.searchsorted(rows, wanted, "right")
         counts = behind - first
-        numbers = np.repeat(self._order, counts)
+        numbers = np.repeat(self._order[low:high], counts)
         within = np.arange(len(numbers)) - np.repeat(np.cumsum(counts) - counts, counts)
         found[np.repeat(first, counts) + within] = numbers
 

@@ -1,7 +1,7 @@
 """The changes of a table, in as many chunks as memory allows, each behind the one before in the order of commits.
 
-In: the Parquet files that workers wrote of one table (`lake/staging.py`), and how much may be in memory at once. Out: chunks, and the rows of a
-chunk. A chunk may end amid a transaction: they are all part of one commit of the lake.
+In: the Parquet files that workers wrote of one table (`lake/staging.py`), and how much may be in memory at once. Out: chunks, their
+rows, and what these come to. A chunk may end amid a transaction: they are all part of one commit of the lake.
 """
 
 from __future__ import annotations
@@ -11,10 +11,18 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from tailrace.apply.keys import key_of
+from tailrace.apply.net import NET_COLUMNS, NetChange, net_change
+from tailrace.changes import change_schema
 from tailrace.dataclass import dataclass
+from tailrace.feed import OrderKey
 from tailrace.lake.staging import FileWritten
+from tailrace.model import Relation
+from tailrace.storage.store import Store
+from tailrace.types.registry import ArrowStyle
 
 Read = Callable[[FileWritten, list[str] | None], pa.Table]
 """Reads a file, all columns or these."""
@@ -58,6 +66,31 @@ def _behind(table: pa.Table, cut: Cut) -> pa.ChunkedArray:
     later = pc.greater(table["commit_lsn"], cut.commit_lsn)
     within = pc.and_(pc.equal(table["commit_lsn"], cut.commit_lsn), pc.greater_equal(table["lsn"], cut.lsn))
     return pc.or_(later, within)
+
+
+@dataclass(frozen=True, slots=True)
+class StagedChanges:
+    """Changes of a table that wait in `store`. Of those before `last`, where all rows were replaced, nothing counts."""
+
+    store: Store
+    relation: Relation
+    style: ArrowStyle
+    last: OrderKey | None
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return key_of(self.relation)
+
+    def read(self, file: FileWritten, names: list[str] | None) -> pa.Table:
+        columns = change_schema(self.relation, style=self.style)
+        with self.store.open(file.path) as source:
+            return pq.read_table(source, schema=columns, columns=names or NET_COLUMNS)
+
+    def net(self, chunk: Chunk) -> NetChange | None:
+        """None where there are no changes."""
+        if (changes := chunk.rows(self.read)) is None:
+            return None
+        return net_change(changes, self.relation, () if self.last is None else [self.last])
 
 
 def chunks_of(files: Sequence[FileWritten], most_bytes: int, read: Read) -> Iterator[Chunk]:

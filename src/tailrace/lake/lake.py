@@ -25,6 +25,7 @@ from tailrace.feed import Feed, FeedSpan, FeedTable, WantedTable
 from tailrace.lake.catalog import LakeCatalog, LakeTable, StoredCatalog, no_table_any_more
 from tailrace.lake.files.data_files import data_file_name
 from tailrace.lake.files.file_changes import EditedFiles
+from tailrace.lake.files.workers import Workers
 from tailrace.lake.formats import DELTA, TableFormat, format_named
 from tailrace.lake.layouts.layout import LakeLayout
 from tailrace.lake.layouts.named import MIRROR, layout_named
@@ -312,6 +313,7 @@ class Lake:
         wanted = {target.relation.oid: trouble.wanted(target.wanted(fill_missing=fills)) for target in targets}
         read = frozenset(wanted).union(*(target.rewrites for target in targets if self.layout.reads_rewrites))
         step = counting(progress, feed.stretches + len(targets))
+        workers = Workers.of(feed)
         with self.staging() as files:
             staged = stage_changes(feed, read, wanted, files, step, self.own_files(targets), copied)
             waiting = dict(staged)
@@ -319,7 +321,7 @@ class Lake:
                 for target in targets:
                     with errors.of_target(target):
                         settled, mine = trouble.settled(target, waiting.pop(target.relation.oid), files)
-                        done = self.layout.bring_up(settled, files, mine, deletion_vectors=self.deletion_vectors)
+                        done = self.layout.bring_up(settled, files, mine, deletion_vectors=self.deletion_vectors, workers=workers)
                         if done is not None:
                             yield target, done
                     step(1)

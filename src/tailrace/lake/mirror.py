@@ -18,6 +18,7 @@ from tailrace.errors import TailraceError
 from tailrace.feed import Feed
 from tailrace.lake.doubles import withdraw_doubles
 from tailrace.lake.files.file_changes import EditedFiles
+from tailrace.lake.files.workers import Workers
 from tailrace.lake.run_lock import one_run
 from tailrace.lake.staging import Progress, counting, stage_changes, staging
 from tailrace.lake.table_change import BroughtUp, bring_up, replaced_at
@@ -79,7 +80,9 @@ def mirror(
                 mine = mine if target.dropped is None else mine.seen_by_others(target.dropped)
                 replaced = replaced_at(target, mine)
                 if target.found.is_there or tables is not None or mine.files or replaced:
-                    done = bring_up(target, files, mine.files, replaced, deletion_vectors=deletion_vectors)
+                    done = bring_up(
+                        target, files, mine.files, replaced, deletion_vectors=deletion_vectors, workers=Workers.of(feed)
+                    )
                     written.append(Mirrored.of(target, done))
             step(1)
         made = [target for target in targets if not target.found.is_there and target.path in {each.path for each in written}]

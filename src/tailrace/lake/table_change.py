@@ -7,34 +7,36 @@ by TRUNCATE or by an ALTER TABLE that wrote them anew, what was before is neithe
 from __future__ import annotations
 
 import uuid
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Self
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from tailrace.apply.keys import key_of
-from tailrace.apply.net import NET_COLUMNS, NetChange, net_change
+from tailrace.apply.net import NetChange
 from tailrace.apply.tables import filled
-from tailrace.changes import change_schema, missing_value, row_schema, widened
+from tailrace.changes import missing_value, row_schema, widened
 from tailrace.dataclass import dataclass
 from tailrace.feed import OrderKey
-from tailrace.lake.chunks import chunks_of
+from tailrace.lake.chunks import Chunk, StagedChanges
 from tailrace.lake.files.file_changes import EditedFiles
 from tailrace.lake.files.statistics import columns_beyond_statistics, unbounded_values, without_statistics
 from tailrace.lake.files.table_edit import TableEdit
+from tailrace.lake.files.wide_edit import WideEdit
+from tailrace.lake.files.workers import HERE, Workers
 from tailrace.lake.position import TableIdentity, TablePosition, columns_of
 from tailrace.lake.staging import FileWritten, Staged
 from tailrace.lake.table import OpenTable, TableVersion
 from tailrace.lake.targets import TargetTable
+from tailrace.lake.wide_change import ChangesApplied, apply_wide
 from tailrace.model import Relation
-from tailrace.storage.allocator import give_back
 from tailrace.storage.store import Store
 from tailrace.types.registry import ArrowStyle
 
 CHUNK_BYTES = 128 << 20
 """Of changes that are in memory at once."""
+_EditOf = Callable[..., TableEdit]
 _ANEW = "The table was made in other types, up to {}. Remove its folder, and give the WAL from where its rows begin."
 
 
@@ -62,35 +64,26 @@ def replaced_at(target: TargetTable, staged: Staged) -> list[OrderKey]:
 
 
 def bring_up(
-    target: TargetTable, store: Store, files: Sequence[FileWritten], replaced: Sequence[OrderKey], *, deletion_vectors: bool
-) -> BroughtUp:
+    target: TargetTable, store: Store, files: Sequence[FileWritten], replaced: Sequence[OrderKey], *, deletion_vectors: bool,
+    workers: Workers = HERE,
+) -> BroughtUp:  # fmt: skip
     """Commit these files' changes since all rows were last `replaced`, if they were, and the position. A table that is made has `deletion_vectors` if
-    that says so. `store` is where the files are."""
+    that says so. `store` is where the files are. What is large is done by `workers`."""
     relation, last = target.relation, max(replaced, default=None)
-    done, beyond = Counter[str](), Counter[str]()
-    unbounded = target.position.unbounded if target.position else frozenset()
-    change = _TableChange.of(target, unbounded, clears=last is not None, keeps_vectors=deletion_vectors)
-    columns = change_schema(relation, style=target.style)
-
-    def read(file: FileWritten, names: list[str] | None) -> pa.Table:
-        with store.open(file.path) as source:
-            return pq.read_table(source, schema=columns, columns=names or NET_COLUMNS)
-
+    wanted = [file for file in files if last is None or file.last_commit >= last[0]]
+    staged = StagedChanges(store, relation, target.style, last)
+    is_wide = sum(file.memory for file in wanted) >= workers.large_bytes
+    edits: _EditOf = partial(WideEdit, staged=store) if is_wide else TableEdit
+    before = target.position.unbounded if target.position else frozenset()
+    change = _TableChange.of(
+        target, partial(edits, workers=workers), before, clears=last is not None, keeps_vectors=deletion_vectors
+    )
     try:
-        wanted = [file for file in files if last is None or file.last_commit >= last[0]]
-        are_many = sum(file.memory for file in wanted) > CHUNK_BYTES
-        for chunk in chunks_of(wanted, CHUNK_BYTES, read):
-            if (changes := chunk.rows(read)) is None:
-                continue
-            net = net_change(changes, relation, () if last is None else [last])
-            del changes
-            unbounded |= columns_beyond_statistics(net.upserts)
-            beyond.update(unbounded_values(net.upserts))
-            done.update(upserts=len(net.upserts), deletes=len(net.deletes))
-            change.apply(net, unbounded)
-            del net
-            if are_many:
-                give_back()
+        if isinstance(change.edit, WideEdit):
+            done = apply_wide(change.edit, staged, wanted, workers)
+        else:
+            done = change.apply(staged.net(Chunk(tuple(wanted))))
+        unbounded = before | done.unbounded
         fingerprint = target.fingerprint_before(target.span.stop)
         version, written = change.commit(
             TableIdentity(
@@ -107,7 +100,7 @@ def bring_up(
     except BaseException:
         change.edit.abandon()
         raise
-    return BroughtUp(sum(file.rows for file in files), done["upserts"], done["deletes"], dict(beyond), written, version)
+    return BroughtUp(sum(file.rows for file in files), done.upserts, done.deletes, dict(done.beyond), written, version)
 
 
 @dataclass(slots=True)
@@ -119,27 +112,32 @@ class _TableChange:
     edit: TableEdit
 
     @classmethod
-    def of(cls, target: TargetTable, unbounded: frozenset[str], *, clears: bool, keeps_vectors: bool) -> Self:
+    def of(
+        cls, target: TargetTable, edits: _EditOf, unbounded: frozenset[str], *, clears: bool, keeps_vectors: bool
+    ) -> Self:  # fmt: skip
         relation, style, position = target.relation, target.style, target.position
         schema, run = row_schema(relation, style), uuid.uuid4().hex
         data = target.found.data_files(schema, run, without_statistics(schema, unbounded))
         by = key_of(relation) or tuple(schema.names)
         if position is None:
-            return cls(target, None, TableEdit(data, [], by, keeps_vectors=keeps_vectors and target.found.keeps_vectors))
+            return cls(target, None, edits(data, [], by, keeps_vectors=keeps_vectors and target.found.keeps_vectors))
         table = target.found.open()
         before = target.found.data_files(table.schema, run)
         is_same = position.columns == columns_of(relation, style)
         only_adds = is_same or only_adds_columns(position, relation, style)
-        edit = TableEdit(data if only_adds else before, table.files, by, keeps_vectors=table.keeps_vectors)
+        edit = edits(data if only_adds else before, table.files, by, keeps_vectors=table.keeps_vectors)
         if clears:
             edit.clear(data)
         elif not only_adds:
-            edit.conform(data, lambda rows: conformed(rows, position, relation, style, _ANEW.format(position.lsn)))
+            hint = _ANEW.format(position.lsn)
+            edit.conform(data, partial(conformed, position=position, relation=relation, style=style, hint=hint))
         return cls(target, table, edit)
 
-    def apply(self, net: NetChange, unbounded: frozenset[str]) -> None:
-        """Changes that follow on those before."""
-        edit = self.edit
+    def apply(self, net: NetChange | None) -> ChangesApplied:
+        """What it comes to, in memory."""
+        if net is None:
+            return ChangesApplied(0, 0, frozenset(), {})
+        edit, unbounded, beyond = self.edit, columns_beyond_statistics(net.upserts), unbounded_values(net.upserts)
         edit.leave_out_statistics(unbounded)
         net = self._filled(net)
         if net.key:
@@ -147,6 +145,7 @@ class _TableChange:
         elif len(net.deletes):
             edit.delete_copies(net.deletes)
         edit.insert(net.upserts)
+        return ChangesApplied(len(net.upserts), len(net.deletes), unbounded, beyond)
 
     def _filled(self, net: NetChange) -> NetChange:
         """With what the table alone knows: only the rows and columns asked for are read."""

@@ -150,3 +150,7 @@ class PlannedLog(ABC):
 
     def run(self, work: Callable[[Piece], Result], pieces: Sequence[Piece]) -> Iterator[Result]:
         return self.runner.run(work, pieces)
+
+    @property
+    def works_elsewhere(self) -> bool:
+        return self.runner.works_elsewhere

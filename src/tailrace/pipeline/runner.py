@@ -32,6 +32,11 @@ class Runner(Protocol):
         """How large windows should be."""
         ...
 
+    @property
+    def works_elsewhere(self) -> bool:
+        """Whether items are worked on in other processes, so that their memory is not this one's."""
+        ...
+
     def stretch_bytes(self, size: int) -> int:
         """How large stretches should be, for a log of `size` bytes that is read once."""
         ...
@@ -48,6 +53,10 @@ class LocalRunner:
 
     workers: int = field(default_factory=lambda: os.cpu_count() or 1)
     window: WindowSize = field(default_factory=WindowSize)
+
+    @property
+    def works_elsewhere(self) -> bool:
+        return False
 
     def stretch_bytes(self, size: int) -> int:
         """Small enough that each thread has some, as threads start for nothing; and so that what the threads have in their

@@ -145,6 +145,10 @@ class SparkRunner:
         self.known_cores = self.known_cores or _partitions(self.spark.range(_MANY))
         return self.known_cores
 
+    @property
+    def works_elsewhere(self) -> bool:
+        return True
+
     def stretch_bytes(self, size: int) -> int:
         """Large, whatever the log, since each task costs; still, every core has one."""
         return STRETCH_BYTES

@@ -10,6 +10,7 @@ import re
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -78,13 +79,28 @@ class DataFiles:
         self._without = frozenset(without_statistics)
         self._written: set[str] = set()
         self._counts: dict[str, int] = {}
+        self._may_have_strays = False
         self.bytes_written = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a worker gets: nothing of what was read and written here."""
+        return {**self.__dict__, "_known": KnownBounds(), "_written": set(), "_counts": {}, "bytes_written": 0}
+
+    def elsewhere(self) -> DataFiles:
+        """The same for who works on its own; `adopt_all` takes what was written so."""
+        other = copy(self)
+        other._known, other._written, other._counts, other.bytes_written = KnownBounds(), set(), {}, 0
+        return other
 
     def in_columns(self, schema: pa.Schema) -> DataFiles:
         """For files of the same run with other columns; what they write `abandon` of this takes away as well."""
         other = DataFiles(self.store, schema, self.run, self._without, folder=self.folder)
         other._written = self._written
         return other
+
+    def expect_strays(self) -> None:
+        """Workers write files of this run from now on. One that is killed, or done twice, leaves some of which nobody tells."""
+        self._may_have_strays = True
 
     def leave_out_statistics(self, columns: Iterable[str]) -> None:
         """Of these columns, too, in files that are written from now on."""
@@ -129,6 +145,11 @@ class DataFiles:
         self.bytes_written += size
         return DataFile(name, size, _now(), statistics)
 
+    def adopt_all(self, files: Sequence[DataFile]) -> None:
+        """Files that workers have written for this run become the table's."""
+        self._written |= {file.path for file in files}
+        self.bytes_written += sum(file.size for file in files)
+
     def write_vectors(self, positions: Sequence[Numbers]) -> list[DeletionVector]:
         """A deletion vector for each of these; those that are long go into one file together."""
         long = [each for each in positions if len(each) > _INLINE]
@@ -151,6 +172,13 @@ class DataFiles:
         """Take away all that this run wrote."""
         self.store.delete(sorted(self._written))
         self._written.clear()
+        self.drop_strays()
+
+    def drop_strays(self) -> None:
+        """Take away what workers wrote in vain."""
+        if self._may_have_strays:
+            found = [each.name for each in self.store.list(f"{self.folder}part-{self.run}-")]
+            self.store.delete(sorted(set(found) - self._written))
 
     # -- read --------------------------------------------------------------------------------------------------------------------------
 

@@ -20,13 +20,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tailrace.apply.matching import KeyIndex, Numbers, first_of_each, is_in_order
+from tailrace.apply.matching import KeyIndex, Numbers, first_of_each
 from tailrace.dataclass import dataclass
 from tailrace.delta_log.actions import DataFile
 from tailrace.delta_log.deletion_vector import union
 from tailrace.lake.files.data_files import FILE_BYTES, DataFiles
+from tailrace.lake.files.edit_tasks import (
+    Search,
+    in_key_order,
+    numbered,
+    plain_columns,
+    rows_left,
+    written_anew,
+    written_otherwise,
+)
 from tailrace.lake.files.file_changes import EditedFiles, FileChanges
 from tailrace.lake.files.known_bounds import KeysInFiles
+from tailrace.lake.files.workers import HERE, Workers
 
 _MOST_GONE = 0.25
 """Share of a file's rows that may be gone before the file is written anew."""
@@ -39,8 +49,8 @@ _NONE: Numbers = np.zeros(0, np.int64)
 
 
 @dataclass(slots=True)
-class _EditedFile:
-    """`gone` are the positions of rows that go, beside those of its deletion vector."""
+class EditedFile:
+    """A file as the commit leaves it: `gone` are the positions of rows that go, beside those of its deletion vector."""
 
     file: DataFile
     is_new: bool = False
@@ -51,7 +61,7 @@ class _EditedFile:
 class _Candidate:
     """A file that may have some keys, as the bounds of these columns say of the file in its place."""
 
-    file: _EditedFile
+    file: EditedFile
     place: int
     in_files: Sequence[KeysInFiles]
 
@@ -66,7 +76,7 @@ class _Candidate:
 class _Matches:
     """Rows of a file that are looked for: where they lie, which of the keys each has, and its columns."""
 
-    file: _EditedFile
+    file: EditedFile
     positions: Numbers
     numbers: Numbers
     rows: pa.Table
@@ -74,14 +84,22 @@ class _Matches:
 
 class TableEdit:
     """`files` are the table's; `by` the columns that tell its rows apart, all of them where nothing less does. With `keeps_vectors`, the table's
-    readers know deletion vectors. With `only_null`, only rows in which that column is null are found, whatever else is in the files."""
+    readers know deletion vectors. With `only_null`, only rows in which that column is null are found, whatever else is in the files. What is much to
+    write anew is given to `workers`."""
 
     def __init__(
-        self, data: DataFiles, files: Sequence[DataFile], by: Sequence[str], *, keeps_vectors: bool, only_null: str | None = None
-    ) -> None:
+        self, data: DataFiles, files: Sequence[DataFile], by: Sequence[str], *, keeps_vectors: bool, only_null: str | None = None,
+        workers: Workers = HERE,
+    ) -> None:  # fmt: skip
         self._data, self._by, self.keeps_vectors, self._only_null = data, tuple(by), keeps_vectors, only_null
-        self._files = [_EditedFile(file) for file in files]
+        self._workers = workers
+        self._files = [EditedFile(file) for file in files]
         self._removed: list[DataFile] = []
+
+    @property
+    def data(self) -> DataFiles:
+        """What reads and writes the table's files."""
+        return self._data
 
     # -- steps -------------------------------------------------------------------------------------------------------------------------
 
@@ -93,12 +111,15 @@ class TableEdit:
     def conform(self, data: DataFiles, conform: Callable[[pa.Table], pa.Table]) -> None:
         """All rows of before get other columns, those of `data`."""
         try:
-            new = [file for each in self._files for rows in self._rows_of(each) for file in data.write_all(conform(rows))]
+            if self._workers.should_rewrite(sum(each.file.size for each in self._files)):
+                new = self._by_workers(partial(written_otherwise, self._data, data, conform), self._files, data)
+            else:
+                new = [file for each in self._files for rows in self._rows_of(each) for file in data.write_all(conform(rows))]
         except BaseException:
             data.abandon()
             raise
         self.clear(data)
-        self._files = [_EditedFile(file, is_new=True) for file in new]
+        self._files = [EditedFile(file, is_new=True) for file in new]
 
     def leave_out_statistics(self, columns: Iterable[str]) -> None:
         """Of these columns, too, in files that are written from now on."""
@@ -107,7 +128,7 @@ class TableEdit:
     def lookup(self, keys: pa.Table, columns: Sequence[str]) -> pa.Table:
         """Of the rows that have these keys, the key and these columns."""
         wanted = list(dict.fromkeys([*self._by, *columns]))
-        parts = [found.rows for found in self._found(_numbered(keys.select(self._by))[1], wanted)]
+        parts = [found.rows for found in self._found(numbered(keys.select(self._by))[1], wanted)]
         schema = pa.schema([self._data.schema.field(name) for name in wanted])
         return pa.concat_tables(parts) if parts else schema.empty_table()
 
@@ -122,7 +143,7 @@ class TableEdit:
     def delete_copies(self, rows: pa.Table) -> int:
         """For each of these rows one that is equal goes, if there is one; how many that are."""
         rows = rows.select(self._by)
-        numbers, distinct = _numbered(rows)
+        numbers, distinct = numbered(rows)
         left = np.bincount(numbers).astype(np.int64)
         for candidate in self._that_may_have(distinct):
             found, each = self._found_in(candidate, distinct, self._by), candidate.file
@@ -168,7 +189,7 @@ class TableEdit:
         """These rows come, in the order of the key."""
         if not len(rows):
             return
-        self._files += [_EditedFile(file, is_new=True) for file in self._data.write_all(self._in_order(rows))]
+        self._files += [EditedFile(file, is_new=True) for file in self._data.write_all(in_key_order(rows, self._by))]
 
     def gather(self, paths: Sequence[str], cuts: pa.Array | None = None) -> None:
         """The rows of these files come to lie in fewer, in the order of the key; no row comes or goes. Between `cuts`, values of the key's first
@@ -189,21 +210,14 @@ class TableEdit:
                 self.insert(pa.concat_tables(rows))
         self._removed += [each.file for each in together]
 
-    def _in_order(self, rows: pa.Table) -> pa.Table:
-        if len(self._by) == len(rows.schema) > 1 or any(pa.types.is_nested(rows.schema.field(name).type) for name in self._by):
-            return rows
-        if len(self._by) == 1 and is_in_order(rows[self._by[0]]):
-            return rows
-        return rows.take(pc.sort_indices(rows, sort_keys=[(name, "ascending") for name in self._by]))
-
     # -- what it comes to ----------------------------------------------------------------------------------------------------------------
 
     def changes(self, *, data_change: bool = True) -> tuple[FileChanges, EditedFiles]:
         """What the commit is to do to files. Without `data_change`, no row came or went."""
         removed = list(self._removed)
         added: list[DataFile] = []
-        kept: list[tuple[_EditedFile, Numbers]] = []
-        rewritten = 0
+        kept: list[tuple[EditedFile, Numbers]] = []
+        anew: list[EditedFile] = []
         for each in self._by_share_gone():
             if not len(each.gone):
                 if each.is_new:
@@ -216,23 +230,42 @@ class TableEdit:
             if len(gone) == count:
                 if each.is_new:
                     self._data.drop([each.file])
-            elif not self.keeps_vectors or (len(gone) > _MOST_GONE * count and rewritten < _MOST_REWRITTEN):
-                rewritten += 1
-                added += [file for rows in self._rows_of(each) for file in self._data.write_all(self._in_order(rows))]
-                if each.is_new:
-                    self._data.drop([each.file])
+            elif not self.keeps_vectors or (len(gone) > _MOST_GONE * count and len(anew) < _MOST_REWRITTEN):
+                anew.append(each)
             else:
                 kept.append((each, gone))
+        added += self._written_anew(anew)
+        self._data.drop([each.file for each in anew if each.is_new])
         vectors = self._data.write_vectors([gone for _, gone in kept])
         added += [each.file.without(vector) for (each, _), vector in zip(kept, vectors, strict=True)]
+        self._data.drop_strays()
         changes = FileChanges(tuple(removed), tuple(added), data_change)
-        return changes, EditedFiles(len(added) - len(kept), rewritten, len(vectors), self._data.bytes_written)
+        return changes, EditedFiles(len(added) - len(kept), len(anew), len(vectors), self._data.bytes_written)
+
+    def _written_anew(self, files: Sequence[EditedFile]) -> list[DataFile]:
+        """Files of what is left in these."""
+        if self._workers.should_rewrite(sum(each.file.size for each in files)):
+            return self._by_workers(partial(written_anew, self._data, self._by), files, self._data)
+        return [
+            file for each in files for rows in self._rows_of(each) for file in self._data.write_all(in_key_order(rows, self._by))
+        ]
+
+    def _by_workers(
+        self, write: Callable[[Search], list[DataFile]], files: Sequence[EditedFile], data: DataFiles
+    ) -> list[DataFile]:  # fmt: skip
+        """The files that workers write of these, in the columns of `data`."""
+        data.expect_strays()
+        new: list[DataFile] = []
+        for written in self._workers.run(write, [Search(each.file, (), each.gone) for each in files]):
+            data.adopt_all(written)
+            new += written
+        return new
 
     def abandon(self) -> None:
         """Nothing of this is committed: take away what was written."""
         self._data.abandon()
 
-    def _by_share_gone(self) -> list[_EditedFile]:
+    def _by_share_gone(self) -> list[EditedFile]:
         """Files that are worth it most are written anew first."""
         return sorted(
             self._files, key=lambda each: -len(each.gone) / max(1, self._data.row_count(each.file)) if len(each.gone) else 0.0
@@ -270,14 +303,14 @@ class TableEdit:
 
     def _that_may_have(self, keys: pa.Table) -> list[_Candidate]:
         """Files that may have some of the keys, by their statistics."""
-        columns = [name for name in self._by if not pa.types.is_nested(self._data.schema.field(name).type)]
+        columns = plain_columns(self._data.schema, self._by)
         bounds = self._data.bounds([each.file for each in self._files], columns)
         known = [name for name, of in bounds.items() if of.lower.null_count + of.upper.null_count < 2 * len(self._files)]
         in_files = [KeysInFiles.of(bounds[name], _flat(keys[name])) for name in known]
         there = reduce(np.intersect1d, [each.files for each in in_files], np.arange(len(self._files)))
         return [_Candidate(self._files[place], place, in_files) for place in there.tolist()]
 
-    def _sought_in(self, each: _EditedFile, columns: Sequence[str]) -> Iterator[tuple[Numbers, pa.RecordBatch]]:
+    def _sought_in(self, each: EditedFile, columns: Sequence[str]) -> Iterator[tuple[Numbers, pa.RecordBatch]]:
         """The rows of a file among which is looked; those that go with this commit are among them."""
         if self._only_null is None:
             yield from self._data.rows(each.file, columns)
@@ -290,7 +323,7 @@ class TableEdit:
                 wanted = column.is_null()
                 yield places[wanted.to_numpy(zero_copy_only=False)], batch.filter(wanted).select(columns)
 
-    def _left_in(self, each: _EditedFile, columns: Sequence[str]) -> Iterator[tuple[Numbers, pa.RecordBatch]]:
+    def _left_in(self, each: EditedFile, columns: Sequence[str]) -> Iterator[tuple[Numbers, pa.RecordBatch]]:
         """The same without those."""
         before = each.gone
         for places, batch in self._sought_in(each, columns):
@@ -300,18 +333,8 @@ class TableEdit:
             elif left.any():
                 yield places[left], batch.filter(pa.array(left))
 
-    def _rows_of(self, each: _EditedFile) -> Iterator[pa.Table]:
-        """What of a file is not gone, in tables that become one file each."""
-        parts: list[pa.RecordBatch] = []
-        for places, batch in self._data.rows(each.file, self._data.schema.names):
-            kept = batch.filter(pa.array(~np.isin(places, each.gone))) if len(each.gone) else batch
-            if len(kept):
-                parts.append(kept)
-            if sum(part.nbytes for part in parts) > FILE_BYTES:
-                yield pa.Table.from_batches(parts)
-                parts = []
-        if parts:
-            yield pa.Table.from_batches(parts)
+    def _rows_of(self, each: EditedFile) -> Iterator[pa.Table]:
+        return rows_left(self._data, each.file, each.gone)
 
 
 def _from_to(rows: pa.Table, name: str, low: pa.Scalar | None, high: pa.Scalar | None) -> pa.Table:
@@ -321,13 +344,6 @@ def _from_to(rows: pa.Table, name: str, low: pa.Scalar | None, high: pa.Scalar |
         below = pc.fill_null(pc.less(rows[name], high), False)
         keep = below if keep is None else pc.and_(keep, below)
     return rows if keep is None else rows.filter(keep)
-
-
-def _numbered(rows: pa.Table) -> tuple[Numbers, pa.Table]:
-    """For each row the number of its values, and the different rows in the order of these numbers."""
-    numbers = KeyIndex([_flat(rows[name]) for name in rows.schema.names]).of_rows
-    first = np.unique(numbers, return_index=True)[1]
-    return numbers, rows.take(pa.array(first))
 
 
 def _flat(column: pa.ChunkedArray) -> pa.Array:

@@ -21,6 +21,7 @@ from tailrace.lake.files.data_files import DataFiles
 from tailrace.lake.files.file_changes import NO_CHANGES, EditedFiles, FileChanges
 from tailrace.lake.files.statistics import without_statistics
 from tailrace.lake.files.table_edit import TableEdit
+from tailrace.lake.files.workers import HERE, Workers
 from tailrace.lake.layouts.layout import is_told_anew
 from tailrace.lake.position import TableIdentity
 from tailrace.lake.staging import FileWritten, Staged
@@ -56,8 +57,8 @@ class ChangesLayout:
         return replace(target, relation=replace(target.relation, columns=columns), lost=frozenset(gone))
 
     def bring_up(
-        self, target: TargetTable, store: Store, staged: Staged, *, deletion_vectors: bool
-    ) -> BroughtUp | None:  # fmt: skip
+        self, target: TargetTable, store: Store, staged: Staged, *, deletion_vectors: bool, workers: Workers = HERE
+    ) -> BroughtUp | None:
         staged.check()
         is_there = target.position is not None
         is_said = target.quarantine is not None

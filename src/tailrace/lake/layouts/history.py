@@ -43,6 +43,7 @@ from tailrace.lake.files.data_files import FILE_BYTES, DataFiles
 from tailrace.lake.files.file_changes import EditedFiles
 from tailrace.lake.files.statistics import columns_beyond_statistics, unbounded_values, without_statistics
 from tailrace.lake.files.table_edit import TableEdit
+from tailrace.lake.files.workers import HERE, Workers
 from tailrace.lake.layouts.history_columns import HistoryColumns, in_one_type, with_lost_columns
 from tailrace.lake.layouts.layout import is_told_anew
 from tailrace.lake.position import TableIdentity, columns_of
@@ -72,7 +73,9 @@ class HistoryLayout:
     def shaped(self, target: TargetTable, lost: Sequence[Column]) -> TargetTable:
         return with_lost_columns(target, lost)
 
-    def bring_up(self, target: TargetTable, store: Store, staged: Staged, *, deletion_vectors: bool) -> BroughtUp | None:
+    def bring_up(
+        self, target: TargetTable, store: Store, staged: Staged, *, deletion_vectors: bool, workers: Workers = HERE
+    ) -> BroughtUp | None:
         """What the transaction did that dropped the table nobody saw: it is left out, and what was current before stays so."""
         staged = staged if target.dropped is None else staged.seen_by_others(target.dropped)
         try:

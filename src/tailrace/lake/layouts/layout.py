@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from tailrace.lake.files.workers import HERE, Workers
 from tailrace.lake.position import columns_of
 from tailrace.lake.staging import Staged
 from tailrace.lake.table_change import BroughtUp
@@ -65,9 +66,11 @@ class LakeLayout(Protocol):
         """The target with the columns that its changes are wanted in; `lost` are those that were dropped in the span."""
         ...
 
-    def bring_up(self, target: TargetTable, store: Store, staged: Staged, *, deletion_vectors: bool) -> BroughtUp | None:
+    def bring_up(
+        self, target: TargetTable, store: Store, staged: Staged, *, deletion_vectors: bool, workers: Workers = HERE
+    ) -> BroughtUp | None:
         """Commit to the table what was staged in `store` for it; None if there is nothing to do. A table that is made has `deletion_vectors` if that
-        says so."""
+        says so; what is large is done by `workers`."""
         ...
 
 

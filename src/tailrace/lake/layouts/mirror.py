@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tailrace.dataclass import dataclass
+from tailrace.lake.files.workers import HERE, Workers
 from tailrace.lake.layouts.layout import is_defined_anew
 from tailrace.lake.staging import Staged
 from tailrace.lake.table_change import BroughtUp, bring_up, replaced_at
@@ -29,10 +30,12 @@ class MirrorLayout:
         """What was dropped is not in the source any more."""
         return target
 
-    def bring_up(self, target: TargetTable, store: Store, staged: Staged, *, deletion_vectors: bool) -> BroughtUp | None:
+    def bring_up(
+        self, target: TargetTable, store: Store, staged: Staged, *, deletion_vectors: bool, workers: Workers = HERE
+    ) -> BroughtUp | None:
         staged = staged if target.dropped is None else staged.seen_by_others(target.dropped)
         replaced = replaced_at(target, staged)
         is_said = target.dropped is not None or target.quarantine is not None
         if not (staged.files or replaced or is_said or is_defined_anew(target)):
             return None
-        return bring_up(target, store, staged.files, replaced, deletion_vectors=deletion_vectors)
+        return bring_up(target, store, staged.files, replaced, deletion_vectors=deletion_vectors, workers=workers)

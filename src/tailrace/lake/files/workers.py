@@ -1,0 +1,60 @@
+"""Where the large steps of an edit are carried out: by the workers of a feed, or by a few threads of this process.
+
+In: a function and items, all of which can be pickled: names of files in a store, positions, columns, and never rows. Out: results as small, in the
+order of the items. What is small is not given to workers: a task of Spark's costs more than it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol, TypeVar
+
+from tailrace.dataclass import dataclass
+from tailrace.feed import Feed
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+_THREADS = min(2, os.cpu_count() or 1)
+"""Each has a chunk of changes in its hands, and this process is to stay small whatever the machine has."""
+
+
+class Run(Protocol):
+    def __call__(self, work: Callable[[Item], Result], items: Sequence[Item], /) -> Iterator[Result]: ...
+
+
+def run_here(work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+    """In threads. An error waits for what the others are at, so that nothing is written after it was told."""
+    if len(items) <= 1 or _THREADS <= 1:
+        yield from map(work, items)
+        return
+    pool = ThreadPoolExecutor(_THREADS)
+    try:
+        yield from pool.map(work, items)
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """`run` has work done. Changes of `large_bytes` in memory and more are theirs, in chunks of `chunk_bytes`; so are, where they `are_elsewhere`,
+    files of `large_files` bytes and more that are to be written anew."""
+
+    run: Run = run_here
+    are_elsewhere: bool = False
+    large_bytes: int = 96 << 20
+    chunk_bytes: int = 64 << 20
+    large_files: int = 32 << 20
+
+    @classmethod
+    def of(cls, feed: Feed) -> Workers:
+        return cls(feed.run, are_elsewhere=True) if feed.works_elsewhere else HERE
+
+    def should_rewrite(self, size: int) -> bool:
+        """Whether files of so many bytes are worth tasks. Threads of this process would hold several of them at once."""
+        return self.are_elsewhere and size >= self.large_files
+
+
+HERE = Workers()
