@@ -137,9 +137,10 @@ class ServerSnapshot:
     @classmethod
     @contextmanager
     def taken(
-        cls, dsn: str, database: str, sessions: int, tell: Callable[[str], None], is_stopping: Callable[[], bool]
-    ) -> Iterator[ServerSnapshot | None]:
-        """None where it is to stop while transactions are waited for. Raises UsageError on a standby, whose snapshots do not tell which transactions
+        cls, dsn: str, database: str, sessions: int, tell: Callable[[str], None], is_stopping: Callable[[], bool], *,
+        awaits_older: bool = True,
+    ) -> Iterator[ServerSnapshot | None]:  # fmt: skip
+        """None where it is to stop while transactions are waited for; those that run now are, if it `awaits_older`. Raises UsageError on a standby, whose snapshots do not tell which transactions
         are over, and PeerError as the server does."""
         import psycopg  # noqa: PLC0415 - only those who connect need it
 
@@ -151,7 +152,8 @@ class ServerSnapshot:
                         "tables cannot be copied from a server in recovery",
                         hint="Give the primary's connection string; or --no-copy, for what changes from now on.", sqlstate="55000",
                     )  # fmt: skip
-                if not _await_older(first, tell, is_stopping) or not _lock(first, others, is_stopping):
+                is_ready = not awaits_older or _await_older(first, tell, is_stopping)
+                if not is_ready or not _lock(first, others, is_stopping):
                     yield None
                     return
                 leader, *followers = others

@@ -7,7 +7,7 @@ prints, as in the changes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -45,8 +45,11 @@ class CopiedRows:
 
     def batch(self, data: np.ndarray[tuple[int], np.dtype[np.uint8]]) -> pa.RecordBatch:
         """Of whole rows. Raises PeerError for what are none, and what values of a type raise that do not fit Arrow's."""
+        return self.batch_of(columns_of(data, max(1, len(self.relation.live_columns))))
+
+    def batch_of(self, found: Sequence[tuple[Mask, Texts]]) -> pa.RecordBatch:
+        """The same of the columns of such rows, which may have stood behind others."""
         columns = self.relation.live_columns
-        found = columns_of(data, max(1, len(columns)))
         schema = row_schema(self.relation, self.style)
         if not columns:
             return pa.RecordBatch.from_struct_array(pa.array([{}] * len(found[0][0]), pa.struct([])))
