@@ -47,9 +47,31 @@ class BucketSums:
         np.add(self.counts, other.counts, out=self.counts)
         np.add(self.sums, other.sums, out=self.sums)
 
+    def packed(self) -> PackedSums:
+        at = np.flatnonzero(self.counts)
+        return PackedSums(at, self.counts[at], self.sums[at])
+
     def different(self, other: BucketSums) -> Mask:
         """The buckets in which not the same rows are."""
         return (self.counts != other.counts) | (self.sums != other.sums)
+
+
+@dataclass(frozen=True, slots=True)
+class PackedSums:
+    """The same of the buckets that have any rows: those of small tables are few."""
+
+    at: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    sums: Hashes
+
+    @property
+    def rows(self) -> int:
+        return int(self.counts.sum())
+
+    def unpacked(self) -> BucketSums:
+        whole = BucketSums.none()
+        whole.counts[self.at], whole.sums[self.at] = self.counts, self.sums
+        return whole
 
 
 def groups_of(buckets: Mask, one: BucketSums, other: BucketSums) -> Iterator[Mask]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from queue import SimpleQueue
-from tempfile import TemporaryFile
 from threading import Lock
 from typing import Any
 
@@ -54,18 +54,23 @@ class Leaf:
 
 
 class ServerRows:
-    """State: the file of rows that were noted, which goes with this object."""
+    """`noted` is a file that is not there yet. State: whether it is."""
 
     def __init__(
-        self, sessions: Sessions, relation: Relation, style: ArrowStyle, columns: HashedColumns, leaves: Sequence[Leaf], where: str | None
+        self, sessions: Sessions, relation: Relation, style: ArrowStyle, columns: HashedColumns, leaves: Sequence[Leaf],
+        where: str | None, noted: Path,
     ) -> None:  # fmt: skip
         self._sessions, self._leaves, self._where, self._columns = sessions, leaves, where, columns
-        self._copied = CopiedRows(relation, style)
-        self._noted = TemporaryFile(prefix="tailrace-verify-")  # noqa: SIM115 - it goes with this object
+        self._copied, self._noted = CopiedRows(relation, style), noted
         self._lock = Lock()
+
+    def forget(self) -> None:
+        """Nothing of what was noted is needed any more."""
+        self._noted.unlink(missing_ok=True)
 
     def sums(self, threads: int) -> BucketSums:
         """Of all rows, by so many threads, each of which has a session. Raises PeerError as the server does."""
+        self._noted.write_bytes(b"")
         parts: list[tuple[int, int, int | None]] = []
         for number, leaf in enumerate(self._leaves):
             firsts = list(range(0, max(1, -(-leaf.size // _BLOCK)), _PART_BLOCKS))
@@ -79,10 +84,10 @@ class ServerRows:
     def numbers(self, buckets: Mask) -> RowNumbers:
         """Those of the rows in these buckets, once all rows were summed up."""
         parts = []
-        self._noted.seek(0)
-        while len(noted := np.fromfile(self._noted, np.uint64, 3 * _NOTED)):
-            keys, rows, places = (np.ascontiguousarray(each) for each in noted.reshape(-1, 3).T)
-            parts.append(RowNumbers(keys, rows, places.astype(np.int64)).of_buckets(buckets))
+        with self._noted.open("rb") as file:
+            while len(noted := np.fromfile(file, np.uint64, 3 * _NOTED)):
+                keys, rows, places = (np.ascontiguousarray(each) for each in noted.reshape(-1, 3).T)
+                parts.append(RowNumbers(keys, rows, places.astype(np.int64)).of_buckets(buckets))
         return RowNumbers.joined(parts)
 
     def rows(self, places: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], pa.RecordBatch]]:
@@ -103,8 +108,9 @@ class ServerRows:
         for places, batch in self._copy(number, command):
             keys, rows = self._columns.numbers(batch)
             found.add_rows(keys, rows)
-            with self._lock:
-                np.column_stack([keys, rows, places.astype(np.uint64)]).tofile(self._noted)
+            noted = np.column_stack([keys, rows, places.astype(np.uint64)])
+            with self._lock, self._noted.open("ab") as file:
+                noted.tofile(file)
         return found
 
     def _select(self, leaf: Leaf) -> str:
