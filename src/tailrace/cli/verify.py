@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import sys
-import tempfile
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,24 +12,20 @@ from tailrace.cli.engine import runner_for
 from tailrace.cli.progress import Progress, counted
 from tailrace.cli.tables import Listing, write_json, write_listing
 from tailrace.dataclass import dataclass
-from tailrace.errors import TailraceError, count_of
+from tailrace.errors import Overtaken, count_of
 from tailrace.model import Lsn
+from tailrace.pipeline.runner import Runner
 from tailrace.storage.open_store import open_store
-from tailrace.storage.scratch_folder import scratch_folder
 from tailrace.storage.store import Store
 from tailrace.verify.differences import EXTRA, MISSING, OTHER, Row, RowDifference
-from tailrace.verify.lake_at_rest import LakeAtRest
-from tailrace.verify.server_source import ServerSource
-from tailrace.verify.verification import TableCompared, Verification
+from tailrace.verify.repair import repair
+from tailrace.verify.verification import TableCompared, verification
 
 _COLUMNS = ("table", "what", "key", "source", "lake", "changed")
+_TRIES = 5
 _MOST_TEXT = 200
 """Characters of a row that a listing shows; --json has all of it."""
 _WORDS = {MISSING: "missing in the lake", EXTRA: "not at the source", OTHER: "other values"}
-
-
-class NotCompared(Exception):
-    """Why nothing can be said, which is no difference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +38,7 @@ class Asked:
     limit: int
     state: Path | None
     on: On
+    repairs: bool
     as_json: bool
 
     @property
@@ -53,33 +47,62 @@ class Asked:
 
 
 def verify(asked: Asked) -> bool:
-    """Print what differs; whether nothing does."""
-    with counted("tables", is_alone=not asked.as_json) as progress, _compared(asked, progress) as (run, at):
-        found = list(run)
-    if asked.as_json:
-        write_json(_json(asked, at, found))
-    else:
-        _write(asked, at, found)
-    return not any(each.differs for each in found)
-
-
-@contextmanager
-def _compared(asked: Asked, progress: Progress) -> Iterator[tuple[Iterable[TableCompared], Lsn]]:
-    store = asked.store
+    """Print what differs, and repair it where that is asked for; whether nothing differs any more."""
     runner = runner_for(asked.on, 0, Progress("", shown=False).tell)
-    with LakeAtRest.taken(store) as rest, scratch_folder(Path(tempfile.gettempdir()), "tailrace-verify-rows-") as folder:
-        catalog = rest.catalog
-        with ServerSource.taken(
-            asked.source, asked.database, catalog.complete, catalog.publications, asked.state, progress.tell
-        ) as source:
-            catalog.check_is_of(replace(source.log.span, publications=catalog.publications), store.url)
-            yield (
-                Verification(source, rest, runner, folder, asked.tables, asked.limit, progress.show).run(),
-                source.end,
-            )
+    with counted("tables", is_alone=not asked.as_json) as progress:
+        done = _done(asked, runner, progress, asked.tables)
+        for _ in range(_TRIES):
+            if not done.overtaken:
+                break
+            done = done.with_again(_done(asked, runner, progress, done.overtaken))
+    if asked.as_json:
+        write_json(_json(asked, done))
+    else:
+        _write(done)
+    if done.overtaken:
+        raise Overtaken(
+            f"others write to table {done.overtaken[0]} again and again", hint="Run this again, or while nobody brings the lake along."
+        )
+    return not any(each.differs and each.sides.name not in done.repaired for each in done.tables)
 
 
-def _write(asked: Asked, at: Lsn, found: Sequence[TableCompared]) -> None:
+def _done(asked: Asked, runner: Runner, progress: Progress, tables: Sequence[str]) -> _Done:
+    """What differs of these tables; and, where that is asked for, is put right."""
+    repaired: dict[str, int] = {}
+    overtaken: list[str] = []
+    with verification(
+        asked.store, asked.source, asked.database, runner, tables, listed=asked.limit, state=asked.state, tell=progress.show
+    ) as found:
+        compared = []
+        for each in found.run():
+            progress.add(1)
+            compared.append(each)
+            if asked.repairs and each.differs:
+                try:
+                    repaired[each.sides.name] = repair(found.rest, each)
+                except Overtaken:
+                    overtaken.append(each.sides.name)
+        return _Done(found.source.end, compared, repaired, overtaken)
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """Compared at `lsn`. Rows were `repaired`, so many of each table; tables that others wrote to meanwhile were `overtaken`."""
+
+    lsn: Lsn
+    tables: Sequence[TableCompared]
+    repaired: Mapping[str, int]
+    overtaken: Sequence[str]
+
+    def with_again(self, later: _Done) -> _Done:
+        """With what was found of some of the tables later."""
+        again = {each.oid for each in later.tables}
+        tables = [*(each for each in self.tables if each.oid not in again), *later.tables]
+        return _Done(later.lsn, sorted(tables, key=lambda each: each.sides.name), {**self.repaired, **later.repaired}, later.overtaken)
+
+
+def _write(done: _Done) -> None:
+    found = done.tables
     rows = [
         (each.sides.name, _WORDS[one.kind], _text(one.key), *_values(one), str(each.sides.changed or ""))
         for each in found
@@ -97,7 +120,9 @@ def _write(asked: Asked, at: Lsn, found: Sequence[TableCompared]) -> None:
     if not different:
         said = "no row differs" if not any(each.sides.unfit for each in found) else "columns differ"
     rows_of = count_of(sum(each.rows for each in found), "row")
-    sys.stdout.write(f"{count_of(len(found), 'table')}, {rows_of} compared at {at}: {said}\n")
+    sys.stdout.write(f"{count_of(len(found), 'table')}, {rows_of} compared at {done.lsn}: {said}\n")
+    if done.repaired:
+        sys.stdout.write(f"{count_of(sum(done.repaired.values()), 'row', 'were')} repaired\n")
 
 
 def _counts(each: TableCompared) -> str:
@@ -121,10 +146,11 @@ def _short(text: str) -> str:
     return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}…"
 
 
-def _json(asked: Asked, at: Lsn, found: Sequence[TableCompared]) -> dict[str, Any]:
+def _json(asked: Asked, done: _Done) -> dict[str, Any]:
     return {
-        "lsn": str(at), "lake": asked.store.url, "rows": sum(each.rows for each in found),
-        "differ": sum(each.found.rows for each in found), "tables": list(map(_table, found)),
+        "lsn": str(done.lsn), "lake": asked.store.url, "rows": sum(each.rows for each in done.tables),
+        "differ": sum(each.found.rows for each in done.tables), "repaired": sum(done.repaired.values()),
+        "tables": list(map(_table, done.tables)),
     }  # fmt: skip
 
 

@@ -74,6 +74,10 @@ class PackedSums:
         return whole
 
 
+def bucket_of(keys: Hashes) -> NDArray[np.int64]:
+    return (keys >> np.uint64(_SHIFT)).astype(np.int64)
+
+
 def groups_of(buckets: Mask, one: BucketSums, other: BucketSums) -> Iterator[Mask]:
     """These buckets, so many at a time as have no more rows than are held at once."""
     chosen = np.flatnonzero(buckets)

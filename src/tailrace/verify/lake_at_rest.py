@@ -7,8 +7,8 @@ In: the store of a lake. Out: `LakeAtRest`: its tables, each at a version that i
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.feed import Feed, FeedSpan
-from tailrace.lake.catalog import LakeCatalog, LakeTable
+from tailrace.lake.catalog import CATALOG, LakeCatalog, LakeTable
 from tailrace.lake.lake import Lake
 from tailrace.lake.layouts.named import MIRROR
 from tailrace.lake.position import TablePosition, position_of
@@ -30,17 +30,23 @@ from tailrace.storage.store import Store
 
 @dataclass(frozen=True, slots=True)
 class LakeAtRest:
-    """`store` is the lake's own, and `lake` what is seen of it."""
+    """`store` is the lake's own, and `lake` what is seen of it. `pinned` are its tables' versions, by oid, and `pinned_catalog` its catalog, as they
+    were before anything was brought to it here."""
 
     store: Store
     lake: Lake
+    pinned: Mapping[int, TableVersion]
+    pinned_catalog: LakeCatalog
 
     @classmethod
     @contextmanager
     def taken(cls, store: Store) -> Iterator[LakeAtRest]:
         """Raises UsageError where there is no lake, or none whose tables are to be as the source's."""
         with scratch_folder(Path(tempfile.gettempdir()), "tailrace-verify-") as folder:
-            lake = Lake.open(OverlayStore(store, LocalStore(folder)))
+            seen = OverlayStore(store, LocalStore(folder))
+            with suppress(FileNotFoundError):
+                seen.put(CATALOG, store.read(CATALOG))
+            lake = Lake.open(seen)
             if lake.catalog is None:
                 raise UsageError(f'there is no lake at "{store.url}"', hint="tailrace mirror makes it.", sqlstate="42704")
             if lake.layout is not MIRROR:
@@ -52,9 +58,7 @@ class LakeAtRest:
                 raise UsageError(
                     f'lake "{store.url}" awaits a copy of its tables', hint="tailrace mirror takes it.", sqlstate="55000"
                 )
-            for table in lake.catalog.tables.values():
-                lake.opened(table)
-            yield cls(store, lake)
+            yield cls(store, lake, {oid: lake.opened(table) for oid, table in lake.catalog.tables.items()}, lake.catalog)
 
     @property
     def catalog(self) -> LakeCatalog:
@@ -70,13 +74,18 @@ class LakeAtRest:
         return self.lake.opened(table)
 
     def own_version(self, table: LakeTable) -> TableVersion:
-        """The same version, where it really lies: for workers on other machines, and to go on from, if nothing was brought to it here."""
-        found: Any = self.version(table)
+        """The version that was pinned, where it lies: for workers on other machines, and to go on from."""
+        found: Any = self.pinned[table.oid]
         return replace(found, store=self.store.below(table.folder))
 
     def position(self, table: LakeTable) -> TablePosition | None:
         """None where the table is not made yet."""
-        found = self.version(table)
+        return self._position(self.version(table))
+
+    def pinned_position(self, table: LakeTable) -> TablePosition | None:
+        return self._position(self.pinned[table.oid])
+
+    def _position(self, found: TableVersion) -> TablePosition | None:
         return position_of(found.open(), self.span) if found.is_there else None
 
     @property

@@ -11,16 +11,20 @@ and it does not matter who changes what meanwhile, or how often.
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
 from tailrace.catalog.names.qualified_names import read_table_name
 from tailrace.dataclass import dataclass
 from tailrace.errors import MissingHistory, UsageError
-from tailrace.model import Lsn
 from tailrace.pipeline.runner import LocalRunner, Runner
+from tailrace.storage.scratch_folder import scratch_folder
+from tailrace.storage.store import Store
 from tailrace.verify.checksums import BucketSums, PackedSums, RowNumbers, groups_of, only_here
 from tailrace.verify.differences import Differences, RowDifference, row_differences
 from tailrace.verify.lake_at_rest import LakeAtRest
@@ -153,6 +157,20 @@ class Verification:
             names = sides.columns.names
             listed = list(row_differences(few, sides.columns.key, names, ask, sides.lake.rows))
         return TableCompared(oid, sides, server.rows, found, listed)
+
+
+@contextmanager
+def verification(
+    store: Store, dsn: str, database: str, runner: Runner, tables: Sequence[str] = (), *, listed: int = 100, state: Path | None = None,
+    tell: Callable[[str], None] = lambda _: None,
+) -> Iterator[Verification]:  # fmt: skip
+    """Of this lake, with its server as it is now: for as long as the block lasts, the lake and the server's snapshot are at hand. Raises UsageError where
+    they are not of one another."""
+    with LakeAtRest.taken(store) as rest, scratch_folder(Path(tempfile.gettempdir()), "tailrace-verify-rows-") as folder:
+        catalog = rest.catalog
+        with ServerSource.taken(dsn, database, catalog.complete, catalog.publications, state, tell) as source:
+            catalog.check_is_of(replace(source.log.span, publications=catalog.publications), store.url)
+            yield Verification(source, rest, runner, folder, tables, listed, tell)
 
 
 def _forget(sides: TableSides) -> None:

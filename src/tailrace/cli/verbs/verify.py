@@ -32,6 +32,7 @@ def verify(
         Path | None,
         typer.Option("--state", help="State location in which publications of the lake are defined, if any are.", file_okay=False),
     ] = None,
+    repair: Annotated[bool, typer.Option("--repair", help="Make the rows of the lake that differ as the server has them.")] = False,
     option: StoreOptions = None,
     on: OnOption = On.AUTO,
     as_json: JsonOption = False,
@@ -46,7 +47,7 @@ def verify(
         from tailrace.cli import verify as work
 
     try:
-        is_equal = work.verify(work.Asked(source, database, to, options, tables or [], limit, state, on, as_json))
+        is_equal = work.verify(work.Asked(source, database, to, options, tables or [], limit, state, on, repair, as_json))
     except TailraceError as error:
         sys.stdout.flush()
         sys.stderr.write(f"tailrace: error: {error}\n")
