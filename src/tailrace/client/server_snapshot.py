@@ -41,6 +41,7 @@ SELECT c.oid::bigint, n.nspname::text, c.relname::text, has_table_privilege(c.oi
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind = 'r' AND c.relpersistence = 'p' AND c.oid >= 16384 AND c.relrewrite = 0
 """
+_LOCKED = "SELECT relation::bigint FROM pg_locks WHERE pid = pg_backend_pid() AND locktype = 'relation' AND granted"
 _WHO = """
 SELECT string_agg(coalesce('prepared transaction "' || p.gid || '"', 'process ' || a.pid), ', ')
 FROM pg_snapshot_xip(pg_current_snapshot()) AS running (xid)
@@ -153,7 +154,8 @@ class ServerSnapshot:
                         hint="Give the primary's connection string; or --no-copy, for what changes from now on.", sqlstate="55000",
                     )  # fmt: skip
                 is_ready = not awaits_older or _await_older(first, tell, is_stopping)
-                if not is_ready or not _lock(first, others, is_stopping):
+                there = _locked_tables(first, others, is_stopping) if is_ready else None
+                if there is None:
                     yield None
                     return
                 leader, *followers = others
@@ -163,10 +165,6 @@ class ServerSnapshot:
                 end = Lsn.parse(_value(leader, "SELECT pg_current_wal_insert_lsn()::text"))
                 for each in followers:
                     each.execute(f"SET TRANSACTION SNAPSHOT '{name}'")
-                there = {
-                    int(oid): ServerTable(schema, table, may, int(size), tuple(map(tuple, columns or ())))
-                    for oid, schema, table, may, size, columns in leader.execute(_TABLES).fetchall()
-                }
                 free: SimpleQueue[Any] = SimpleQueue()
                 for each in others:
                     free.put(each)
@@ -203,6 +201,23 @@ def _session(dsn: str, database: str) -> Iterator[Any]:
         for name, value in SETTINGS.items():
             connection.execute("SELECT set_config(%s, %s, false)", (name, value))
         yield connection
+
+
+def _locked_tables(asked: Any, sessions: Sequence[Any], is_stopping: Callable[[], bool]) -> dict[int, ServerTable] | None:
+    """The tables that the first session sees from now on, each of which all sessions have locked, if it may be read; None where it is to stop. One that
+    was made since they were locked is not, so they are locked anew."""
+    leader = sessions[0]
+    while _lock(asked, sessions, is_stopping):
+        there = {
+            int(oid): ServerTable(schema, table, may, int(size), tuple(map(tuple, columns or ())))
+            for oid, schema, table, may, size, columns in leader.execute(_TABLES).fetchall()
+        }
+        locked = {int(oid) for (oid,) in leader.execute(_LOCKED).fetchall()}
+        if all(oid in locked for oid, table in there.items() if table.is_readable):
+            return there
+        for each in sessions:
+            each.execute("ROLLBACK")
+    return None
 
 
 def _lock(asked: Any, sessions: Sequence[Any], is_stopping: Callable[[], bool]) -> bool:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import field, replace
 from pathlib import Path
 
 
 from tailrace.client.server_snapshot import ServerSnapshot, write_something
 from tailrace.dataclass import dataclass
-from tailrace.errors import UsageError
+from tailrace.errors import MissingHistory
 from tailrace.feed import Feed
 from tailrace.model import Lsn, Relation
 from tailrace.past.tables_at_end import tables_there
@@ -26,12 +26,15 @@ from tailrace.publications.catalog_snapshot import CatalogSnapshot
 from tailrace.publications.database_snapshot import DatabaseSnapshot
 from tailrace.publications.subscription import only_columns
 from tailrace.publications.table_to_copy import tables_published
+from tailrace.sources.server_copy import ServerCopy, received_copy
 from tailrace.sources.source import Source
 from tailrace.storage.state_location import definitions_in
 from tailrace.verify.seen_feed import SeenFeed
 from tailrace.verify.server_rows import Leaf
 
 THREADS = min(4, os.cpu_count() or 1)
+_BEFORE, _FIRST_SEGMENT = 32 << 20, 1 << 20
+"""Bytes of log before the LSN that is asked for; a cluster's first segment is its second."""
 _LEAVES = """
 SELECT n.nspname::text, c.relname::text, pg_relation_size(c.oid)
 FROM pg_partition_tree(%s::oid::regclass) t JOIN pg_class c ON c.oid = t.relid JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -68,7 +71,7 @@ class ServerSource:
         with ServerSnapshot.taken(dsn, database, THREADS, tell, lambda: False, awaits_older=False) as snapshot:
             assert snapshot is not None, "nobody stops it"
             write_something(dsn, database)  # what is visible is flushed with it
-            source = Source.open(dsn, None, database=database)
+            source = _received(dsn, database, since)
             start = since if since >= source.segments.first_lsn else None
             log = open_log(source, database, start_lsn=start, upto_lsn=snapshot.seen.end).feed()
             made = cls(snapshot, log, database, publications, state)
@@ -113,3 +116,16 @@ class ServerSource:
             return [Leaf(*row) for row in session.execute(_LEAVES, [relation.oid]).fetchall()]
         finally:
             self.snapshot.sessions.put(session)
+
+
+def _received(dsn: str, database: str, since: Lsn) -> Source:
+    """What the server has of its log from there on, and from a little before it, with its catalogs: transactions are whole from where the log says which
+    of them run. Where the server has no more of it, from its last checkpoint on."""
+    for back_to in (Lsn(max(_FIRST_SEGMENT, since - _BEFORE)), since):
+        with suppress(MissingHistory):
+            return _opened(received_copy(dsn, database, None, 0, lambda _: None, back_to))
+    return _opened(received_copy(dsn, database, None, 0, lambda _: None))
+
+
+def _opened(copy: ServerCopy) -> Source:
+    return replace(Source.open(copy.path), lease=copy.lease, received=copy)
