@@ -3,8 +3,8 @@
     python benchmarks/verify.py --rows 10000000 --runs 5
 
 A table is filled and mirrored into a lake. Then, by turns, psql copies it in binary form (`\\copy … (format binary)`) to /dev/null, `tailrace verify`
-compares all of its rows, which are equal, and compares them once more when some were changed that the lake lacks. Seconds are those of the programs as
-they are typed, Python's start included; MB the most memory that verify had, with files that it maps.
+compares all of its rows, which are equal, and compares them once more when some were changed that the lake lacks. Seconds are those of the programs
+as they are typed, Python's start included; MB the most memory that verify had, with files that it maps.
 """
 
 from __future__ import annotations
@@ -51,7 +51,13 @@ def main() -> None:
         mirror = [TAILRACE, "mirror", server.dsn(), *lake, "--state", f"{home}/state", "--format", options.format]
         subprocess.run(mirror, check=True)
         server.say("CHECKPOINT")
-        psql = [str(find_build(MAJOR, test_decoding=False).bin("psql")), "-qX", server.dsn(), "-c", r"\copy t TO /dev/null (FORMAT binary)"]
+        psql = [
+            str(find_build(MAJOR, test_decoding=False).bin("psql")),
+            "-qX",
+            server.dsn(),
+            "-c",
+            r"\copy t TO /dev/null (FORMAT binary)",
+        ]
         verify = [TAILRACE, "verify", server.dsn(), *lake]
         taken: dict[str, list[tuple[float, int]]] = {}
         for number in range(options.runs + 1):  # the first warms up

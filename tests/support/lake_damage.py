@@ -1,5 +1,7 @@
-"""Damage to a table of a lake, as a disk, a program or a bug of ours may do it: a row lost or doubled, one bit of one value, a NULL, values of two columns
-swapped. It is committed to the table as anybody could, and nothing but the values says that it is there.
+"""Damage to a table of a lake, as a disk, a program or a bug of ours may do it.
+
+A row is lost or doubled, one bit of one value is another, a value is NULL, or those of two columns are swapped. It is committed to the table as
+anybody could, and nothing but the values says that it is there.
 """
 
 from __future__ import annotations
@@ -94,5 +96,3 @@ def _set(column: pa.Array, row: int, value: pa.Array | None) -> pa.Array:
 
 def _flat(column: pa.ChunkedArray) -> pa.Array:
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
-
-

@@ -46,7 +46,9 @@ def test_the_form_does_not_count() -> None:
     assert all(each == forms[0] for each in forms)
     texts = [row_hashes([pa.array(["a", None, ""], kind)], 3).tolist() for kind in (pa.string(), pa.large_string())]
     assert texts[0] == texts[1]
-    lists = [row_hashes([pa.array([[1], None, []], kind)], 3).tolist() for kind in (pa.list_(pa.int32()), pa.large_list(pa.int64()))]
+    lists = [
+        row_hashes([pa.array([[1], None, []], kind)], 3).tolist() for kind in (pa.list_(pa.int32()), pa.large_list(pa.int64()))
+    ]
     assert lists[0] == lists[1]
 
 
@@ -65,7 +67,10 @@ def test_hashes_go_on_from_others() -> None:
 
 def test_each_bit_counts() -> None:
     """Of a number and of a text each changes about half of the hash's bits."""
-    for whole in (pa.array([1 << bit for bit in range(62)], pa.int64()), pa.array([bytes([0] * at + [1] + [0] * (20 - at)) for at in range(21)])):
+    for whole in (
+        pa.array([1 << bit for bit in range(62)], pa.int64()),
+        pa.array([bytes([0] * at + [1] + [0] * (20 - at)) for at in range(21)]),
+    ):
         changed = row_hashes([whole], len(whole)) ^ row_hashes([whole.slice(0, 1)], 1)[0]
         bits = [int(each).bit_count() for each in changed[1:]]
         assert 24 < np.mean(bits) < 40

@@ -36,8 +36,8 @@ CREATE TABLE wide (
     id int PRIMARY KEY, a int, b int, t text, u text, n numeric(12,2), m numeric(12,2), at timestamptz, until timestamptz, d date, f float8, g real,
     s smallint, w bigint, tf boolean, y bytea, k uuid);
 INSERT INTO wide SELECT g, g, g + 1, 'text ' || g, 'other ' || g, g * 0.25, g * 0.5, '2026-01-01'::timestamptz + g * interval '1 s',
-    '2026-02-01'::timestamptz + g * interval '1 s', '2026-01-01'::date + g % 1000, g / 3.0, g / 7.0, g % 100, g::bigint * 1000000007, g % 2 = 0, decode(md5(g::text), 'hex'),
-    md5(g::text)::uuid FROM generate_series(1, {}) g
+    '2026-02-01'::timestamptz + g * interval '1 s', '2026-01-01'::date + g % 1000, g / 3.0, g / 7.0, g % 100, g::bigint * 1000000007, g % 2 = 0,
+    decode(md5(g::text), 'hex'), md5(g::text)::uuid FROM generate_series(1, {}) g
 """
 
 
@@ -84,7 +84,9 @@ def _verify(server: Server, lake: LocalStore, *more: str) -> subprocess.Complete
 
 @contextmanager
 def _following(server: Server, home: Path, *more: str) -> Iterator[None]:
-    with subprocess.Popen(_mirror(server, home, "--follow", "--every", "0.3s", *more), stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        _mirror(server, home, "--follow", "--every", "0.3s", *more), stderr=subprocess.PIPE, text=True
+    ) as process:
         try:
             until(lambda: _is_there(home) or process.poll() is not None)
             yield
@@ -111,7 +113,7 @@ def test_every_type(server: Server, tmp_path: Path, format: str, how: tuple[str,
     """Copied and streamed."""
     script = [each for each in TYPES.split(";\n") if each.strip()]
     more = (
-        "CREATE TABLE odd (id int PRIMARY KEY, c char(7), v varchar, n name, q \"char\", b bit varying, nu numeric, nn numeric(9,2)[],"
+        'CREATE TABLE odd (id int PRIMARY KEY, c char(7), v varchar, n name, q "char", b bit varying, nu numeric, nn numeric(9,2)[],'
         " cs couple[], ms mood[], rc regclass, it interval[], ip inet, cd cidr, tz timetz, g int GENERATED ALWAYS AS (id * 2) STORED, bo boolean[])"
     )
     values = (
@@ -121,7 +123,9 @@ def test_every_type(server: Server, tmp_path: Path, format: str, how: tuple[str,
     server.say(*script, more, f"INSERT INTO odd VALUES {values.format(1)}")
     lake = _mirrored(server, tmp_path, "--format", format, *how)
     assert _differing(server, lake) == {}
-    again = [each.replace("    1, '1 month", "    11, '1 month").replace("(id) VALUES (2)", "(id) VALUES (12)") for each in script]
+    again = [
+        each.replace("    1, '1 month", "    11, '1 month").replace("(id) VALUES (2)", "(id) VALUES (12)") for each in script
+    ]
     server.say(*(each for each in again if "INSERT" in each), f"INSERT INTO odd VALUES {values.format(11)}")
     assert _differing(server, lake) == {}  # what the lake lacks is no difference
     _mirrored(server, tmp_path)
@@ -134,7 +138,9 @@ def _each_column_counts(server: Server, lake: LocalStore, home: Path, name: str)
     """A NULL in any column of a row is found, and told of that column: each is damaged in a row of its own."""
     columns = [each for each in rows_in(lake, name).schema.names if each not in ("id", "g")]
     names = ", ".join(columns)
-    server.say(f"INSERT INTO {name} (id, {names}) SELECT 100 + place, {names} FROM {name}, generate_series(1, {len(columns)}) place WHERE id = 1")
+    server.say(
+        f"INSERT INTO {name} (id, {names}) SELECT 100 + place, {names} FROM {name}, generate_series(1, {len(columns)}) place WHERE id = 1"
+    )
     _mirrored(server, home)
     rows = rows_in(lake, name).sort_by("id")
     at = rows["id"].to_pylist().index(101)
@@ -148,7 +154,9 @@ def _each_column_counts(server: Server, lake: LocalStore, home: Path, name: str)
     for one in found.listed:
         assert one.first is not None
         assert one.second is not None
-        told[str(one.key["id"])] = [each for each in one.first if one.first[each] != one.second[each] and one.second[each] is None]
+        told[str(one.key["id"])] = [
+            each for each in one.first if one.first[each] != one.second[each] and one.second[each] is None
+        ]
     assert told == {str(101 + number): [column] for number, column in enumerate(columns)}
 
 
@@ -220,7 +228,9 @@ def test_each_damage_is_found(server: Server, tmp_path: Path, seed: int, format:
 def test_rows_without_a_key(server: Server, tmp_path: Path) -> None:
     """Equal rows count as often as they are there."""
     server.say("CREATE TABLE bag (v int, t text)", "ALTER TABLE bag REPLICA IDENTITY FULL")
-    server.say("INSERT INTO bag SELECT g % 5, 'x' FROM generate_series(1, 50) g", "INSERT INTO bag VALUES (NULL, NULL), (NULL, NULL)")
+    server.say(
+        "INSERT INTO bag SELECT g % 5, 'x' FROM generate_series(1, 50) g", "INSERT INTO bag VALUES (NULL, NULL), (NULL, NULL)"
+    )
     lake = _mirrored(server, tmp_path)
     assert _differing(server, lake) == {}
     rows = rows_in(lake, "bag")
@@ -270,9 +280,16 @@ def test_what_is_published(server: Server, tmp_path: Path) -> None:
         "INSERT INTO bag VALUES (1, 'x'), (2, 'y')",
     )
     lake = _mirrored(server, tmp_path, "--publication", "p")
-    server.say("UPDATE plain SET n = n + 1 WHERE id < 120", "DELETE FROM plain WHERE id IN (50, 150)", "INSERT INTO bag VALUES (1, 'new')")
+    server.say(
+        "UPDATE plain SET n = n + 1 WHERE id < 120",
+        "DELETE FROM plain WHERE id IN (50, 150)",
+        "INSERT INTO bag VALUES (1, 'new')",
+    )
     found = _compared(server, lake)
-    assert {name: (each.rows, each.differs) for name, each in found.items()} == {"public.bag": (3, False), "public.plain": (99, False)}
+    assert {name: (each.rows, each.differs) for name, each in found.items()} == {
+        "public.bag": (3, False),
+        "public.plain": (99, False),
+    }
     rows = rows_in(lake, "plain")
     write_rows(lake, "plain", rows.slice(0, len(rows) - 1))
     assert _differing(server, lake) == {"public.plain": {MISSING: 1, OTHER: 0, EXTRA: 0}}
@@ -291,7 +308,10 @@ def test_a_table_that_one_side_has_not(server: Server, tmp_path: Path) -> None:
 
 
 def test_what_it_prints(server: Server, tmp_path: Path) -> None:
-    server.say("CREATE TABLE t (id int PRIMARY KEY, v text, w text)", "INSERT INTO t SELECT g, 'v' || g, NULL FROM generate_series(1, 9) g")
+    server.say(
+        "CREATE TABLE t (id int PRIMARY KEY, v text, w text)",
+        "INSERT INTO t SELECT g, 'v' || g, NULL FROM generate_series(1, 9) g",
+    )
     lake = _mirrored(server, tmp_path)
     done = _verify(server, lake)
     assert (done.returncode, done.stderr) == (0, "")
@@ -315,7 +335,13 @@ def test_what_it_prints(server: Server, tmp_path: Path) -> None:
     said = json.loads(done.stdout)
     assert (said["rows"], said["differ"], said["repaired"]) == (9, 3, 0)
     [table] = said["tables"]
-    assert (table["table"], table["missing"], table["extra"], table["differs"], len(table["differences"])) == ("public.t", 1, 1, 1, 1)
+    assert (table["table"], table["missing"], table["extra"], table["differs"], len(table["differences"])) == (
+        "public.t",
+        1,
+        1,
+        1,
+        1,
+    )
 
 
 def test_a_lake_that_is_too_far_behind(server: Server, tmp_path: Path) -> None:
@@ -360,7 +386,9 @@ def test_repaired(server: Server, tmp_path: Path, format: str) -> None:
     damaged = damage(lake, "wide", "id", 30, 1)
     bag = rows_in(lake, "bag")
     write_rows(lake, "bag", pa.concat_tables([bag.slice(3), bag.slice(49)]))
-    server.say("INSERT INTO wide (id) VALUES (-1)", "UPDATE wide SET a = a + 1 WHERE id % 7 = 0", "INSERT INTO bag VALUES (1, 'x')")
+    server.say(
+        "INSERT INTO wide (id) VALUES (-1)", "UPDATE wide SET a = a + 1 WHERE id % 7 = 0", "INSERT INTO bag VALUES (1, 'x')"
+    )
     done = _verify(server, lake, "--repair")
     healed = {key for key, how in damaged.items() if key % 7 == 0}
     assert done.returncode == 0, done.stdout + done.stderr

@@ -61,7 +61,8 @@ def verify(asked: Asked) -> bool:
         _write(done)
     if done.overtaken:
         raise Overtaken(
-            f"others write to table {done.overtaken[0]} again and again", hint="Run this again, or while nobody brings the lake along."
+            f"others write to table {done.overtaken[0]} again and again",
+            hint="Run this again, or while nobody brings the lake along.",
         )
     return not any(each.differs and each.sides.name not in done.repaired for each in done.tables)
 
@@ -98,7 +99,9 @@ class _Done:
         """With what was found of some of the tables later."""
         again = {each.oid for each in later.tables}
         tables = [*(each for each in self.tables if each.oid not in again), *later.tables]
-        return _Done(later.lsn, sorted(tables, key=lambda each: each.sides.name), {**self.repaired, **later.repaired}, later.overtaken)
+        return _Done(
+            later.lsn, sorted(tables, key=lambda each: each.sides.name), {**self.repaired, **later.repaired}, later.overtaken
+        )
 
 
 def _write(done: _Done) -> None:

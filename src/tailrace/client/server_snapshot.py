@@ -141,8 +141,8 @@ class ServerSnapshot:
         cls, dsn: str, database: str, sessions: int, tell: Callable[[str], None], is_stopping: Callable[[], bool], *,
         awaits_older: bool = True,
     ) -> Iterator[ServerSnapshot | None]:  # fmt: skip
-        """None where it is to stop while transactions are waited for; those that run now are, if it `awaits_older`. Raises UsageError on a standby, whose snapshots do not tell which transactions
-        are over, and PeerError as the server does."""
+        """None where it is to stop while transactions are waited for; those that run now are, if it `awaits_older`. Raises UsageError on a standby,
+        whose snapshots do not tell which transactions are over, and PeerError as the server does."""
         import psycopg  # noqa: PLC0415 - only those who connect need it
 
         try:
@@ -204,8 +204,8 @@ def _session(dsn: str, database: str) -> Iterator[Any]:
 
 
 def _locked_tables(asked: Any, sessions: Sequence[Any], is_stopping: Callable[[], bool]) -> dict[int, ServerTable] | None:
-    """The tables that the first session sees from now on, each of which all sessions have locked, if it may be read; None where it is to stop. One that
-    was made since they were locked is not, so they are locked anew."""
+    """The tables that the first session sees from now on, each of which all sessions have locked, if it may be read; None where it is to stop. Where
+    one was made after the others were locked, all are locked anew."""
     leader = sessions[0]
     while _lock(asked, sessions, is_stopping):
         there = {

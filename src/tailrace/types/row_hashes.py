@@ -1,8 +1,9 @@
 """A number for each row, by which rows of two places are compared without bringing them together.
 
-In: columns as Arrow arrays, in the same order on both sides. Out: 64 bits for each row, which are equal where all values are, and differ, but for one
-pair in 2^64, where one bit does. A NULL is no value, and a value in another column is another value. It is values that count and not their form: whole
-numbers of any width, slices, and offsets of 32 and of 64 bits are the same. Kernels go through the buffers of a column; no row becomes an object.
+In: columns as Arrow arrays, in the same order on both sides. Out: 64 bits for each row, which are equal where all values are, and differ, but for
+one pair in 2^64, where one bit does. NULL is different from all values, and the same value in another column is another. Values count and not their
+form: whole numbers of any width, slices, and offsets of 32 and of 64 bits are the same. Kernels go through the buffers of a column; no row becomes
+an object.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Checksums of a table's rows by buckets of their keys, and the rows of those buckets that differ.
 
 In: of each row three numbers: a hash of its key, one of the whole row, and its place on the side that has it. Out: sums by bucket, which two sides
-compare without seeing each other's rows; and of the rows in buckets that differ, those that only one side has. A bucket is named by the first bits of
-the key's hash, so each side finds the rows of a bucket by itself, in whatever order it has them. Rows without a key are their own: the same row may be
-there several times, and as often as it is it counts.
+compare without seeing each other's rows; and of the rows in buckets that differ, those that only one side has. The first bits of the hash of a key
+say in which bucket a row is, so each side finds the rows of a bucket by itself, in whatever order it has them. Where a table has no key all of a row
+is its key, and of equal rows each counts.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What differs between two sides of a table, row by row.
 
-In: numbers of the rows that only one side has. Out: `Differences`: how many rows the lake lacks, has too many, or has otherwise; and of as many as are
-wanted the rows themselves. Rows of two sides are one row where their keys are; of a table without a key each stands for itself.
+In: numbers of the rows that only one side has. Out: `Differences`: how many rows the second side lacks, has too many, or has with other values; and,
+of as many as are wanted, the rows themselves. Rows of both sides that have the same key are compared with each other; without a key none is.
 """
 
 from __future__ import annotations

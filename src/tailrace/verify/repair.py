@@ -1,9 +1,9 @@
 """Rows of a lake's table that differ, made as the server has them: one commit, of these rows alone.
 
 In: what was compared, while the snapshot lasts. Out: a version behind the one that was compared, through the door by which changes come out of
-quarantine, and at the same position. The lake had the table's changes up to there, and none behind it has touched a row that still differs once they are
-applied: so what the snapshot has of it is what it was there, or what a change that the lake will get makes of it once more. Where somebody else has
-committed to the table meanwhile, that is not known, and nothing is written.
+quarantine, and at the same position. The lake has the table's changes up to there. A row that still differs once those behind it are applied was
+touched by none of them, or is what one of them makes of it once more: so it may be as the snapshot has it. Where somebody else has committed to the
+table meanwhile, that is not known, and nothing is written.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ from tailrace.verify.checksums import BUCKETS, RowNumbers, bucket_of
 from tailrace.verify.lake_at_rest import LakeAtRest
 from tailrace.verify.verification import MOST_HELD, TableCompared
 
+
 def repair(rest: LakeAtRest, compared: TableCompared) -> int:
-    """How many rows were put right. Raises Overtaken where the table has another version than was compared, and UsageError where rows are not all that
-    is wrong with it."""
+    """How many rows were put right. Raises Overtaken where the table has another version than was compared, and UsageError where more is wrong with
+    it than rows."""
     sides, found = compared.sides, compared.found
     table = rest.pinned_catalog.tables.get(compared.oid)
     position = rest.pinned_position(table) if table is not None else None

@@ -95,8 +95,13 @@ class ServerRows:
         for number, leaf in enumerate(self._leaves):
             here = places[places >> _LEAF == number]
             for first in range(0, len(here), _FETCHED):
-                tids = ",".join(f'"({place >> _BLOCK_NUMBER & 0xFFFF_FFFF},{place & 0xFFFF})"' for place in here[first : first + _FETCHED].tolist())
-                yield from self._copy(number, f"COPY ({self._select(leaf)} WHERE ctid = ANY ('{{{tids}}}'::tid[])) TO STDOUT (FORMAT binary)")
+                tids = ",".join(
+                    f'"({place >> _BLOCK_NUMBER & 0xFFFF_FFFF},{place & 0xFFFF})"'
+                    for place in here[first : first + _FETCHED].tolist()
+                )
+                yield from self._copy(
+                    number, f"COPY ({self._select(leaf)} WHERE ctid = ANY ('{{{tids}}}'::tid[])) TO STDOUT (FORMAT binary)"
+                )
 
     def _sums_of(self, number: int, first: int, behind: int | None) -> BucketSums:
         found = BucketSums.none()

@@ -13,7 +13,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import field, replace
 from pathlib import Path
 
-
 from tailrace.client.server_snapshot import ServerSnapshot, write_something
 from tailrace.dataclass import dataclass
 from tailrace.errors import MissingHistory
@@ -101,12 +100,12 @@ class ServerSource:
         here = DatabaseSnapshot(span.system, span.database, self.database, CatalogSnapshot(history, int(self.end)))
         definitions = definitions_in(self.state, span.system, span.database) if self.state else ()
         for table in tables_published(here, self.publications, definitions):
-            relation = history.relation_named(table.schema, table.name, int(self.end))
-            assert relation is not None, "it is published"
-            if relation.oid in there:
-                there[relation.oid].check_is(relation, self.end)
-            numbers = {column.number for column in relation.live_columns if column.name in table.columns}
-            yield SourceTable(only_columns(relation, numbers), table.copied, self._leaves(relation))
+            published = history.relation_named(table.schema, table.name, int(self.end))
+            assert published is not None, "catalogs say so"
+            if published.oid in there:
+                there[published.oid].check_is(published, self.end)
+            numbers = {column.number for column in published.live_columns if column.name in table.columns}
+            yield SourceTable(only_columns(published, numbers), table.copied, self._leaves(published))
 
     def _leaves(self, relation: Relation) -> list[Leaf]:
         if (known := self.snapshot.tables.get(relation.oid)) is not None:
@@ -119,8 +118,8 @@ class ServerSource:
 
 
 def _received(dsn: str, database: str, since: Lsn) -> Source:
-    """What the server has of its log from there on, and from a little before it, with its catalogs: transactions are whole from where the log says which
-    of them run. Where the server has no more of it, from its last checkpoint on."""
+    """What the server has of its log from there on, and from a little before it, with its catalogs: transactions are whole from where the log says
+    which of them run. Where the server has no more of it, from its last checkpoint on."""
     for back_to in (Lsn(max(_FIRST_SEGMENT, since - _BEFORE)), since):
         with suppress(MissingHistory):
             return _opened(received_copy(dsn, database, None, 0, lambda _: None, back_to))

@@ -1,7 +1,7 @@
 """The two sides of a table, as they can be compared: with the columns that both have, by their numbers.
 
-In: a table of a server, and of a lake, either of which may not be there. Out: `TableSides`. A mirror follows names and new columns of a table once one of
-its rows changes; so a column that the lake does not have yet, or has still, is no difference, but is told.
+In: a table of a server, and of a lake, either of which may not be there. Out: `TableSides`. A mirror follows the names and new columns of a table
+once one of its rows changes; so a column that the lake does not have yet, or has still, is no difference, but is told.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from tailrace.verify.server_source import ServerSource, SourceTable
 @dataclass(frozen=True, slots=True)
 class TableSides:
     """`relation` has the columns that are compared; None, and no server's rows, where the server has no such table. `lake` are rows that workers
-    anywhere can read, unless something was brought to the table here. `unfit` says why values of a column cannot be compared, and `note` what else is
-    left out."""
+    anywhere can read, unless something was brought to the table here. `unfit` says why values of a column cannot be compared, and `note` what else
+    is left out."""
 
     name: str
     relation: Relation | None
@@ -76,7 +76,10 @@ def sides_of(
         )
         new = ", ".join(column.name for column in relation.live_columns if column.number not in there)
         old = ", ".join(there[number][0] for number in sorted(there.keys() - here.keys()))
-        notes = [f"the lake does not have column {new} yet" if new else "", f"the source has no column {old} any more" if old else ""]
+        notes = [
+            f"the lake does not have column {new} yet" if new else "",
+            f"the source has no column {old} any more" if old else "",
+        ]
         note = "; ".join(filter(None, notes))
         compared = only_columns(relation, both)
         lake_names = {number: there[number][0] for number in both}

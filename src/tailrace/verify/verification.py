@@ -1,10 +1,10 @@
 """A lake compared with the server that it is of, at one snapshot of the server.
 
-In: a lake that was taken as it is, and then a snapshot of the server: so the lake has nothing that the snapshot has not seen. Out: for each table how
-many rows were compared, and which differ.
+In: a lake that was taken as it is, and then a snapshot of the server: so the lake has nothing that the snapshot has not seen. Out: for each table
+how many rows were compared, and which differ.
 
-Each table's rows are summed up by buckets on both sides, the server's as they are copied, the lake's as its files are read. Where all sums are the
-same, all rows are, and the log need not be asked. Else the lake lacks what was committed since, or is wrong, and that cannot be told by looking at it.
+Each table's rows are summed up by buckets on both sides, the server's as they are copied, the lake's as its files are read. Where all sums are
+equal, all rows are, and the log is not asked. Else the lake lacks what was committed since, or is wrong, and that cannot be told by looking at it.
 So what the snapshot has seen of the log is applied to the lake, aside, and it is compared again: what still differs is wrong. Nothing is waited for,
 and it does not matter who changes what meanwhile, or how often.
 """
@@ -91,7 +91,9 @@ class Verification:
     def _bring(self) -> None:
         complete, log = self.rest.catalog.complete, self.source.log
         if log.span.start > complete:
-            raise self._lags(f"What differs cannot be told from what it lacks: of the log the server has what lies behind {log.span.start}.")
+            raise self._lags(
+                f"What differs cannot be told from what it lacks: of the log the server has what lies behind {log.span.start}."
+            )
         self.tell("what was committed since is applied aside")
         try:
             self.rest.bring(self.source.changes)
@@ -132,7 +134,9 @@ class Verification:
 
     def _compared(self, oid: int, before: TableSides, packed: PackedSums, noted: Callable[[], Path]) -> TableCompared:
         """Of a table whose sums were not the same, now that nothing is lacking."""
-        gone = oid not in self.source.tables and (oid not in self.rest.catalog.tables or self.rest.catalog.tables[oid].dropped is not None)
+        gone = oid not in self.source.tables and (
+            oid not in self.rest.catalog.tables or self.rest.catalog.tables[oid].dropped is not None
+        )
         if gone:
             return TableCompared(oid, before, 0, Differences())
         runner = LocalRunner()
@@ -148,9 +152,7 @@ class Verification:
         for buckets in groups_of(server.different(lake), server, lake):
             mine = rows_of.numbers(buckets) if rows_of is not None else RowNumbers.joined([])
             theirs = sides.lake.numbers(runner, buckets)
-            found = found.with_more(
-                only_here(mine, theirs), only_here(theirs, mine), MOST_HELD, is_keyed=bool(sides.columns.key)
-            )
+            found = found.with_more(only_here(mine, theirs), only_here(theirs, mine), MOST_HELD, is_keyed=bool(sides.columns.key))
         listed: list[RowDifference] = []
         if found.rows and self.listed:
             ask = rows_of.rows if rows_of is not None else sides.lake.rows
@@ -165,8 +167,8 @@ def verification(
     store: Store, dsn: str, database: str, runner: Runner, tables: Sequence[str] = (), *, listed: int = 100, state: Path | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Verification]:  # fmt: skip
-    """Of this lake, with its server as it is now: for as long as the block lasts, the lake and the server's snapshot are at hand. Raises UsageError where
-    they are not of one another."""
+    """Of this lake, with its server as it is now: for as long as the block lasts, the lake and the server's snapshot are at hand. Raises UsageError
+    where they are not of one another."""
     with LakeAtRest.taken(store) as rest, scratch_folder(Path(tempfile.gettempdir()), "tailrace-verify-rows-") as folder:
         catalog = rest.catalog
         with ServerSource.taken(dsn, database, catalog.complete, catalog.publications, state, tell) as source:

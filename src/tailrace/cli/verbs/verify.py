@@ -21,7 +21,9 @@ _NOT_COMPARED = 2
 
 def verify(
     source: Annotated[str, typer.Argument(help="Connection string or URI of the server that the lake is of.", metavar="SOURCE")],
-    to: Annotated[str, typer.Option("--to", help="The lake: a directory, or s3://, gs:// or abfss:// of a bucket.", metavar="URL")],
+    to: Annotated[
+        str, typer.Option("--to", help="The lake: a directory, or s3://, gs:// or abfss:// of a bucket.", metavar="URL")
+    ],
     database: Annotated[str, typer.Option(help="Database whose tables are compared.")] = "",
     tables: Annotated[
         list[str] | None,
@@ -30,14 +32,18 @@ def verify(
     limit: Annotated[int, typer.Option(min=0, help="Of each table so many rows that differ are shown.")] = 100,
     state: Annotated[
         Path | None,
-        typer.Option("--state", help="State location in which publications of the lake are defined, if any are.", file_okay=False),
+        typer.Option(
+            "--state", help="State location in which publications of the lake are defined, if any are.", file_okay=False
+        ),
     ] = None,
-    repair: Annotated[bool, typer.Option("--repair", help="Make the rows of the lake that differ as the server has them.")] = False,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Make the rows of the lake that differ as the server has them.")
+    ] = False,
     option: StoreOptions = None,
     on: OnOption = On.AUTO,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare the tables of a lake with those of the server, row by row, at one LSN. Exits with 1 where rows differ, with 2 where it cannot be told."""
+    """Compare the rows of a lake's tables with the server's at one LSN. Exits with 1 where they differ, with 2 where it cannot be told."""
     options = parse_pairs(option)
     if not is_dsn(source):
         raise UsageError(f'"{source}" is no connection string', hint="Give the server that the lake is of.", sqlstate="22023")
