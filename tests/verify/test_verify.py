@@ -8,7 +8,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +23,12 @@ from support.own_database import own_database
 from support.servers import Server
 from support.storm import begin, different, storm
 from support.waiting import until
+from tailrace.client.server_snapshot import await_commits
+from tailrace.errors import PeerError
 from tailrace.lake.catalog import StoredCatalog
 from tailrace.pipeline.runner import LocalRunner
 from tailrace.storage.local_store import LocalStore
+from tailrace.verify import server_source
 from tailrace.verify.differences import EXTRA, MISSING, OTHER
 from tailrace.verify.verification import TableCompared, verification
 
@@ -204,6 +209,36 @@ def test_what_the_source_did_to_tables_since(server: Server, tmp_path: Path) -> 
     }  # fmt: skip
     _mirrored(server, tmp_path)
     assert _differing(server, lake) == {}
+
+
+def test_what_is_committed_and_not_visible(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lake has it, while its COMMIT waits for a standby that does not answer."""
+    server.say("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+    lake = _mirrored(server, tmp_path)
+    server.say("ALTER SYSTEM SET synchronous_standby_names = 'nobody'", "SELECT pg_reload_conf()")
+    monkeypatch.setattr(server_source, "await_commits", partial(await_commits, patience=2.0))
+    try:
+        with server.connect() as watching, ThreadPoolExecutor(1) as aside, ThreadPoolExecutor(1) as other:
+            watching.execute("SET synchronous_commit = local")
+            waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+            done = aside.submit(server.say, "INSERT INTO t VALUES (2)")
+            until(lambda: watching.execute(waits).fetchone() == (1,))
+            _mirrored(server, tmp_path)
+            assert rows_in(lake, "t").num_rows == 2
+            with pytest.raises(PeerError, match="they wait for a synchronous standby"):
+                _compared(server, lake)
+            monkeypatch.setattr(server_source, "await_commits", partial(await_commits, patience=60.0))
+            later = other.submit(_differing, server, lake)
+            time.sleep(1)
+            watching.execute("ALTER SYSTEM RESET synchronous_standby_names")
+            watching.execute("SELECT pg_reload_conf()")
+            done.result(30)
+            assert later.result(60) == {}
+    finally:
+        with server.connect() as connection:
+            connection.execute("SET synchronous_commit = local")
+            connection.execute("ALTER SYSTEM RESET synchronous_standby_names")
+            connection.execute("SELECT pg_reload_conf()")
 
 
 # -- something is --------------------------------------------------------------------------------------------------------------------------

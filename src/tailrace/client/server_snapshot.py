@@ -42,6 +42,11 @@ FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind = 'r' AND c.relpersistence = 'p' AND c.oid >= 16384 AND c.relrewrite = 0
 """
 _LOCKED = "SELECT relation::bigint FROM pg_locks WHERE pid = pg_backend_pid() AND locktype = 'relation' AND granted"
+_WAITS = (
+    "SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND (backend_xid IS NULL OR age(backend_xid) > age('{}'::xid))"
+)
+_TO_COMMIT, _MOMENT = 1.0, 0.02
+"""Seconds that it takes at most from a commit record until the transaction is visible, where no standby is waited for."""
 _WHO = """
 SELECT string_agg(coalesce('prepared transaction "' || p.gid || '"', 'process ' || a.pid), ', ')
 FROM pg_snapshot_xip(pg_current_snapshot()) AS running (xid)
@@ -187,9 +192,38 @@ def write_something(dsn: str, database: str) -> None:
 
     try:
         with _session(dsn, database) as connection:
-            connection.execute("SELECT pg_current_xact_id()")
+            _xid_now(connection)
     except psycopg.Error as error:
         raise as_ours(error, database) from error
+
+
+def await_commits(dsn: str, database: str, patience: float = 30.0) -> None:
+    """Wait until all is visible that has a commit record in the log by now, so that the next snapshot sees it: a transaction is invisible while its
+    COMMIT waits for a synchronous standby. One that does not come to an end, and does not wait for that, has no commit record. Raises PeerError where
+    a standby does not answer."""
+    import psycopg  # noqa: PLC0415 - see above
+
+    try:
+        with _session(dsn, database) as connection:
+            xid, began = _xid_now(connection), time.monotonic()
+            while int(_value(connection, "SELECT pg_snapshot_xmin(pg_current_snapshot())::text")) < xid:
+                waited = time.monotonic() - began
+                if waited > _TO_COMMIT and not _value(connection, f"SELECT EXISTS ({_WAITS.format(xid & 0xFFFF_FFFF)})"):
+                    return
+                if waited > patience:
+                    raise PeerError(
+                        "transactions whose commit is in the log are not visible: they wait for a synchronous standby",
+                        hint="Run this again once the standby answers, or synchronous_standby_names is another.", sqlstate="55000",
+                    )  # fmt: skip
+                time.sleep(_MOMENT)
+    except psycopg.Error as error:
+        raise as_ours(error, database) from error
+
+
+def _xid_now(connection: Any) -> int:
+    """A new one, of a transaction that has ended, and is in the log. No standby is waited for."""
+    connection.execute("SET synchronous_commit = local")
+    return int(_value(connection, "SELECT pg_current_xact_id()::text"))
 
 
 @contextmanager

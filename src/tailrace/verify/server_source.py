@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import field, replace
 from pathlib import Path
 
-from tailrace.client.server_snapshot import ServerSnapshot, write_something
+from tailrace.client.server_snapshot import ServerSnapshot, await_commits, write_something
 from tailrace.dataclass import dataclass
 from tailrace.errors import MissingHistory
 from tailrace.feed import Feed
@@ -67,6 +67,7 @@ class ServerSource:
         cls, dsn: str, database: str, since: Lsn, publications: tuple[str, ...], state: Path | None, tell: Callable[[str], None]
     ) -> Iterator[ServerSource]:  # fmt: skip
         """Raises UsageError on a standby, and PeerError as the server does."""
+        await_commits(dsn, database)
         with ServerSnapshot.taken(dsn, database, THREADS, tell, lambda: False, awaits_older=False) as snapshot:
             assert snapshot is not None, "nobody stops it"
             write_something(dsn, database)  # what is visible is flushed with it

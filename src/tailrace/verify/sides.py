@@ -53,6 +53,8 @@ def sides_of(
 ) -> TableSides:  # fmt: skip
     """With `is_own`, nothing was brought to the lake aside."""
     position = rest.position(table) if table is not None else None
+    before = rest.pinned_catalog.tables.get(table.oid) if table is not None else None
+    changed = before.changed if before is not None else None
     style = kept_style(rest.lake.style, position) if position is not None else rest.lake.style
     if mine is None:
         assert table is not None, "one of both is there"
@@ -60,7 +62,7 @@ def sides_of(
         columns = HashedColumns(names, ())
         lake = LakeRows.of(rest.own_version(table) if is_own else rest.version(table), columns)
         name = write_table_name(table.schema, table.name)
-        return TableSides(name, None, style, columns, None, lake, table.changed, note="the server has no such table")
+        return TableSides(name, None, style, columns, None, lake, changed, note="the server has no such table")
     relation = mine.relation
     name = write_table_name(relation.schema, relation.name)
     if table is None or position is None:
@@ -89,4 +91,4 @@ def sides_of(
         lake = LakeRows.of(found, HashedColumns(tuple(by_number.values()), key))
     columns = HashedColumns(tuple(column.name for column in compared.live_columns), key_of(compared))
     server = ServerRows(source.snapshot.sessions, compared, style, columns, mine.leaves, mine.where, noted())
-    return TableSides(name, compared, style, columns, server, lake, table.changed if table is not None else None, unfit, note)
+    return TableSides(name, compared, style, columns, server, lake, changed, unfit, note)

@@ -1,7 +1,7 @@
 """A lake compared with the server that it is of, at one snapshot of the server.
 
-In: a lake that was taken as it is, and then a snapshot of the server: so the lake has nothing that the snapshot has not seen. Out: for each table
-how many rows were compared, and which differ.
+In: a lake that was taken as it is, and then a snapshot of the server, once all is visible that has been committed in its log by then: so the lake
+has nothing that the snapshot has not seen. Out: for each table how many rows were compared, and which differ.
 
 Each table's rows are summed up by buckets on both sides, the server's as they are copied, the lake's as its files are read. Where all sums are
 equal, all rows are, and the log is not asked. Else the lake lacks what was committed since, or is wrong, and that cannot be told by looking at it.
@@ -158,7 +158,7 @@ class Verification:
             ask = rows_of.rows if rows_of is not None else sides.lake.rows
             few = found.first(self.listed)
             names = sides.columns.names
-            listed = list(row_differences(few, sides.columns.key, names, ask, sides.lake.rows))
+            listed = sorted(row_differences(few, sides.columns.key, names, ask, sides.lake.rows), key=_place)
         return TableCompared(oid, sides, server.rows, found, listed)
 
 
@@ -179,3 +179,8 @@ def verification(
 def _forget(sides: TableSides) -> None:
     if sides.server is not None:
         sides.server.forget()
+
+
+def _place(one: RowDifference) -> list[tuple[int, str]]:
+    """Where it is listed: by its key, numbers in their order."""
+    return [(len(value or ""), value or "") for value in one.key.values()]
