@@ -29,7 +29,7 @@ _WORDS = {MISSING: "missing in the lake", EXTRA: "not at the source", OTHER: "ot
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AskedComparison:
     source: str
     database: str
     url: str
@@ -46,7 +46,7 @@ class Asked:
         return open_store(self.url, {name: value or "" for name, value in self.options.items()})
 
 
-def verify(asked: Asked) -> bool:
+def verify(asked: AskedComparison) -> bool:
     """Print what differs, and repair it where that is asked for; whether nothing differs any more."""
     runner = runner_for(asked.on, 0, Progress("", shown=False).tell)
     with counted("tables", is_alone=not asked.as_json) as progress:
@@ -67,7 +67,7 @@ def verify(asked: Asked) -> bool:
     return not any(each.differs and each.sides.name not in done.repaired for each in done.tables)
 
 
-def _done(asked: Asked, runner: Runner, progress: Progress, tables: Sequence[str]) -> _Done:
+def _done(asked: AskedComparison, runner: Runner, progress: Progress, tables: Sequence[str]) -> _Done:
     """What differs of these tables; and, where that is asked for, is put right."""
     repaired: dict[str, int] = {}
     overtaken: list[str] = []
@@ -149,7 +149,7 @@ def _short(text: str) -> str:
     return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}…"
 
 
-def _json(asked: Asked, done: _Done) -> dict[str, Any]:
+def _json(asked: AskedComparison, done: _Done) -> dict[str, Any]:
     return {
         "lsn": str(done.lsn), "lake": asked.store.url, "rows": sum(each.rows for each in done.tables),
         "differ": sum(each.found.rows for each in done.tables), "repaired": sum(done.repaired.values()),

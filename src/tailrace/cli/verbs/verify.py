@@ -53,7 +53,7 @@ def verify(
         from tailrace.cli import verify as work
 
     try:
-        is_equal = work.verify(work.Asked(source, database, to, options, tables or [], limit, state, on, repair, as_json))
+        is_equal = work.verify(work.AskedComparison(source, database, to, options, tables or [], limit, state, on, repair, as_json))
     except TailraceError as error:
         sys.stdout.flush()
         sys.stderr.write(f"tailrace: error: {error}\n")
