@@ -39,7 +39,7 @@ def main() -> None:
     options = parser.parse_args()
     settings = {**SETTINGS, "max_wal_size": "20GB"}
     with (
-        tempfile.TemporaryDirectory(prefix="tailrace-verify-bench-") as home,
+        tempfile.TemporaryDirectory(prefix="tailrace-bench-verify-") as home,
         Server(MAJOR, settings, dbname="app", wal_segment_mb=16, test_decoding=False) as server,
     ):
         lake = ["--database", "app", "--to", f"{home}/lake"]

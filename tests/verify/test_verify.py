@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -406,6 +407,37 @@ def test_who_is_refused(server: Server, tmp_path: Path) -> None:
     with own_database(server) as elsewhere:
         refused = _verify(elsewhere, lake)
     assert (refused.returncode, "is of database" in refused.stderr) == (2, True), refused.stderr
+
+
+def test_two_lakes(server: Server, tmp_path: Path) -> None:
+    """Of one server: a copy, and one of the other format; and where one is behind the other."""
+    server.say("CREATE TABLE t (id int PRIMARY KEY, a int, b int, v text)", "CREATE TABLE bag (v int)")
+    server.say(
+        "INSERT INTO t SELECT g, g, g + 1, 'v' || g FROM generate_series(1, 200) g", "INSERT INTO bag VALUES (1), (1), (2)"
+    )
+    one = _mirrored(server, tmp_path / "one")
+    shutil.copytree(tmp_path / "one/lake", tmp_path / "copy")
+    two, copy = _mirrored(server, tmp_path / "two", "--format", "iceberg"), LocalStore(tmp_path / "copy")
+
+    def run(second: LocalStore, *more: str) -> subprocess.CompletedProcess[str]:
+        words = list(map(str, (TAILRACE, "verify", one.folder, "--to", second.folder, *more)))
+        return subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
+
+    for other in (two, copy):
+        done = run(other)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.startswith("2 tables, 203 rows compared at ")
+    damaged = damage(copy, "t", "id", 10, 3)
+    done = run(copy, "--json")
+    assert done.returncode == 1, done.stderr
+    table = json.loads(done.stdout)["tables"][1]
+    assert sorted(int(each["key"]["id"]) for each in table["differences"]) == sorted(damaged)
+    server.say("INSERT INTO bag VALUES (3)")
+    _mirrored(server, tmp_path / "one")
+    late = run(two)
+    assert (late.returncode, "cannot be told from what one of them lacks" in late.stderr) == (2, True), late.stdout + late.stderr
+    assert run(two, "--table", "t").returncode == 0
+    assert "--repair is for" in run(two, "--repair").stderr
 
 
 # -- repaired ------------------------------------------------------------------------------------------------------------------------------

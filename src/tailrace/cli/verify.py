@@ -15,10 +15,13 @@ from tailrace.dataclass import dataclass
 from tailrace.errors import Overtaken, count_of
 from tailrace.model import Lsn
 from tailrace.pipeline.runner import Runner
+from tailrace.sources.dsn import is_dsn
 from tailrace.storage.open_store import open_store
 from tailrace.storage.store import Store
 from tailrace.verify.differences import EXTRA, MISSING, OTHER, Row, RowDifference
+from tailrace.verify.lake_at_rest import LakeAtRest
 from tailrace.verify.repair import repair
+from tailrace.verify.two_lakes import compare_lakes
 from tailrace.verify.verification import TableCompared, verification
 
 _COLUMNS = ("table", "what", "key", "source", "lake", "changed")
@@ -41,9 +44,8 @@ class AskedComparison:
     repairs: bool
     as_json: bool
 
-    @property
-    def store(self) -> Store:
-        return open_store(self.url, {name: value or "" for name, value in self.options.items()})
+    def opened(self, url: str) -> Store:
+        return open_store(url, {name: value or "" for name, value in self.options.items()})
 
 
 def verify(asked: AskedComparison) -> bool:
@@ -67,12 +69,31 @@ def verify(asked: AskedComparison) -> bool:
     return not any(each.differs and each.sides.name not in done.repaired for each in done.tables)
 
 
+def _lakes_compared(asked: AskedComparison, runner: Runner, progress: Progress) -> _Done:
+    """SOURCE is a lake, too."""
+    with LakeAtRest.taken(asked.opened(asked.source)) as first, LakeAtRest.taken(asked.opened(asked.url)) as second:
+        compared = []
+        for each in compare_lakes(first, second, runner, asked.tables, asked.limit):
+            progress.add(1)
+            compared.append(each)
+        return _Done(second.catalog.complete, compared, {}, ())
+
+
 def _done(asked: AskedComparison, runner: Runner, progress: Progress, tables: Sequence[str]) -> _Done:
     """What differs of these tables; and, where that is asked for, is put right."""
+    if not is_dsn(asked.source):
+        return _lakes_compared(asked, runner, progress)
     repaired: dict[str, int] = {}
     overtaken: list[str] = []
     with verification(
-        asked.store, asked.source, asked.database, runner, tables, listed=asked.limit, state=asked.state, tell=progress.show
+        asked.opened(asked.url),
+        asked.source,
+        asked.database,
+        runner,
+        tables,
+        listed=asked.limit,
+        state=asked.state,
+        tell=progress.show,
     ) as found:
         compared = []
         for each in found.run():
@@ -151,7 +172,7 @@ def _short(text: str) -> str:
 
 def _json(asked: AskedComparison, done: _Done) -> dict[str, Any]:
     return {
-        "lsn": str(done.lsn), "lake": asked.store.url, "rows": sum(each.rows for each in done.tables),
+        "lsn": str(done.lsn), "lake": asked.opened(asked.url).url, "rows": sum(each.rows for each in done.tables),
         "differ": sum(each.found.rows for each in done.tables), "repaired": sum(done.repaired.values()),
         "tables": list(map(_table, done.tables)),
     }  # fmt: skip

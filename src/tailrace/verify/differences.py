@@ -16,10 +16,12 @@ from numpy.typing import NDArray
 from tailrace.dataclass import dataclass
 from tailrace.types.codec.arrow_to_text import texts_of
 from tailrace.types.style import TextStyle
-from tailrace.verify.checksums import RowNumbers
+from tailrace.verify.checksums import BucketSums, Mask, RowNumbers, groups_of, only_here
 
 MISSING, EXTRA, OTHER = "missing", "extra", "differs"
 """The second side lacks the row, has one too many, or has it with other values."""
+MOST_HELD = 1_000_000
+"""Rows of a table that differ, of which is kept where they are."""
 _STYLE = TextStyle()
 RowsAt = Callable[[NDArray[np.int64]], Iterable[tuple[NDArray[np.int64], pa.RecordBatch]]]
 Row = dict[str, str | None]
@@ -58,6 +60,17 @@ class Differences:
         return Differences(self.counts, first, second)
 
 
+def find_differences(
+    sums: tuple[BucketSums, BucketSums], first: Callable[[Mask], RowNumbers], second: Callable[[Mask], RowNumbers], *, is_keyed: bool
+) -> Differences:  # fmt: skip
+    """Of two sides with these sums, each of which gives the rows of buckets."""
+    found, (one, two) = Differences(), sums
+    for buckets in groups_of(one.different(two), one, two):
+        mine, theirs = first(buckets), second(buckets)
+        found = found.with_more(only_here(mine, theirs), only_here(theirs, mine), MOST_HELD, is_keyed=is_keyed)
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class RowDifference:
     """`kind` says what is wrong with the row on the second side; values are texts, by column."""
@@ -70,9 +83,20 @@ class RowDifference:
 
 def row_differences(
     found: Differences, key: Sequence[str], names: Sequence[str], first: RowsAt, second: RowsAt
+) -> list[RowDifference]:
+    """The rows that are held, in the order of their keys. `names` are those of the first side's columns, by which both are told; `first` and
+    `second` give rows by their places."""
+    return sorted(_row_differences(found, key, names, first, second), key=_place)
+
+
+def _place(one: RowDifference) -> list[tuple[int, str]]:
+    """Where it is listed: by its key, numbers in their order."""
+    return [(len(value or ""), value or "") for value in one.key.values()]
+
+
+def _row_differences(
+    found: Differences, key: Sequence[str], names: Sequence[str], first: RowsAt, second: RowsAt
 ) -> Iterator[RowDifference]:
-    """The rows that are held. `names` are those of the first side's columns, by which both are told; `first` and `second` give rows by their
-    places."""
     one, two = found.only_first, found.only_second
     pairs, others = _paired(one, two) if key else (np.full(len(one), -1), np.full(len(two), -1))
     rows, other_rows = _texts(one.places, names, first), _texts(two.places, names, second)

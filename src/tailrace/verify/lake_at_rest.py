@@ -42,7 +42,7 @@ class LakeAtRest:
     @contextmanager
     def taken(cls, store: Store) -> Iterator[LakeAtRest]:
         """Raises UsageError where there is no lake, or none whose tables are to be as the source's."""
-        with scratch_folder(Path(tempfile.gettempdir()), "tailrace-verify-") as folder:
+        with scratch_folder(Path(tempfile.gettempdir()), "tailrace-lake-aside-") as folder:
             seen = OverlayStore(store, LocalStore(folder))
             with suppress(FileNotFoundError):
                 seen.put(CATALOG, store.read(CATALOG))

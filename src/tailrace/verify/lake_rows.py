@@ -41,9 +41,14 @@ class LakeRows:
     @classmethod
     def of(cls, found: TableVersion, columns: HashedColumns) -> LakeRows:
         if not found.is_there:
-            return cls(found.store, (), pa.schema([]), columns)
+            return cls.none(found.store)
         table = found.open()
         return cls(found.store, table.files, pa.schema([table.schema.field(name) for name in columns.names]), columns)
+
+    @classmethod
+    def none(cls, store: Store) -> LakeRows:
+        """Of a table that the lake does not have."""
+        return cls(store, (), pa.schema([]), HashedColumns((), ()))
 
     def sums(self, runner: Runner) -> BucketSums:
         """Of all rows."""

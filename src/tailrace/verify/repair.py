@@ -23,8 +23,9 @@ from tailrace.lake.targets import TargetTable
 from tailrace.model import Lsn, Relation
 from tailrace.types.registry import ArrowStyle
 from tailrace.verify.checksums import BUCKETS, RowNumbers, bucket_of
+from tailrace.verify.differences import MOST_HELD
 from tailrace.verify.lake_at_rest import LakeAtRest
-from tailrace.verify.verification import MOST_HELD, TableCompared
+from tailrace.verify.verification import TableCompared
 
 
 def repair(rest: LakeAtRest, compared: TableCompared) -> int:

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow as pa
-
 from tailrace.apply.keys import key_of
 from tailrace.catalog.names.qualified_names import write_table_name
 from tailrace.dataclass import dataclass
@@ -67,7 +65,7 @@ def sides_of(
     name = write_table_name(relation.schema, relation.name)
     if table is None or position is None:
         compared, lake_names, unfit, note = relation, {}, "", "the lake has no such table" if table is None else ""
-        lake = LakeRows(rest.store, (), pa.schema([]), HashedColumns((), ()))
+        lake = LakeRows.none(rest.store)
     else:
         there = {number: (column, kind) for number, column, kind in position.columns}
         here = {number: kind for number, _, kind in columns_of(relation, style)}

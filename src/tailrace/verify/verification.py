@@ -25,14 +25,11 @@ from tailrace.errors import MissingHistory, UsageError
 from tailrace.pipeline.runner import LocalRunner, Runner
 from tailrace.storage.scratch_folder import scratch_folder
 from tailrace.storage.store import Store
-from tailrace.verify.checksums import BucketSums, PackedSums, RowNumbers, groups_of, only_here
-from tailrace.verify.differences import Differences, RowDifference, row_differences
+from tailrace.verify.checksums import BucketSums, PackedSums, RowNumbers
+from tailrace.verify.differences import Differences, RowDifference, find_differences, row_differences
 from tailrace.verify.lake_at_rest import LakeAtRest
 from tailrace.verify.server_source import THREADS, ServerSource
 from tailrace.verify.sides import TableSides, sides_of
-
-MOST_HELD = 1_000_000
-"""Rows of a table that differ, of which is kept where they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,17 +145,17 @@ class Verification:
             _forget(before)
             server, lake = self._sums(sides)
         rows_of = sides.server
-        found = Differences()
-        for buckets in groups_of(server.different(lake), server, lake):
-            mine = rows_of.numbers(buckets) if rows_of is not None else RowNumbers.joined([])
-            theirs = sides.lake.numbers(runner, buckets)
-            found = found.with_more(only_here(mine, theirs), only_here(theirs, mine), MOST_HELD, is_keyed=bool(sides.columns.key))
+        rows = sides.lake
+        found = find_differences(
+            (server, lake), lambda each: rows_of.numbers(each) if rows_of is not None else RowNumbers.joined([]),
+            lambda each: rows.numbers(runner, each), is_keyed=bool(sides.columns.key),
+        )  # fmt: skip
         listed: list[RowDifference] = []
         if found.rows and self.listed:
             ask = rows_of.rows if rows_of is not None else sides.lake.rows
             few = found.first(self.listed)
             names = sides.columns.names
-            listed = sorted(row_differences(few, sides.columns.key, names, ask, sides.lake.rows), key=_place)
+            listed = row_differences(few, sides.columns.key, names, ask, sides.lake.rows)
         return TableCompared(oid, sides, server.rows, found, listed)
 
 
@@ -169,7 +166,7 @@ def verification(
 ) -> Iterator[Verification]:  # fmt: skip
     """Of this lake, with its server as it is now: for as long as the block lasts, the lake and the server's snapshot are at hand. Raises UsageError
     where they are not of one another."""
-    with LakeAtRest.taken(store) as rest, scratch_folder(Path(tempfile.gettempdir()), "tailrace-verify-rows-") as folder:
+    with LakeAtRest.taken(store) as rest, scratch_folder(Path(tempfile.gettempdir()), "tailrace-compared-rows-") as folder:
         catalog = rest.catalog
         with ServerSource.taken(dsn, database, catalog.complete, catalog.publications, state, tell) as source:
             catalog.check_is_of(replace(source.log.span, publications=catalog.publications), store.url)
@@ -179,8 +176,3 @@ def verification(
 def _forget(sides: TableSides) -> None:
     if sides.server is not None:
         sides.server.forget()
-
-
-def _place(one: RowDifference) -> list[tuple[int, str]]:
-    """Where it is listed: by its key, numbers in their order."""
-    return [(len(value or ""), value or "") for value in one.key.values()]

@@ -20,7 +20,9 @@ _NOT_COMPARED = 2
 
 
 def verify(
-    source: Annotated[str, typer.Argument(help="Connection string or URI of the server that the lake is of.", metavar="SOURCE")],
+    source: Annotated[
+        str, typer.Argument(help="Connection string or URI of the server that the lake is of; or another lake.", metavar="SOURCE")
+    ],
     to: Annotated[
         str, typer.Option("--to", help="The lake: a directory, or s3://, gs:// or abfss:// of a bucket.", metavar="URL")
     ],
@@ -43,17 +45,19 @@ def verify(
     on: OnOption = On.AUTO,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare the rows of a lake's tables with the server's at one LSN. Exits with 1 where they differ, with 2 where it cannot be told."""
+    """Compare a lake's rows with its server's at one LSN, or with another lake's. Exits with 1 where they differ, with 2 where it cannot tell."""
     options = parse_pairs(option)
-    if not is_dsn(source):
-        raise UsageError(f'"{source}" is no connection string', hint="Give the server that the lake is of.", sqlstate="22023")
-    if not database:
+    if is_dsn(source) and not database:
         raise UsageError("no database specified", hint="Give --database.", sqlstate="22023")
+    if not is_dsn(source) and repair:
+        raise UsageError("--repair is for a lake that is compared with its server", hint="Give the server's connection string.")
     with loading():
         from tailrace.cli import verify as work
 
     try:
-        is_equal = work.verify(work.AskedComparison(source, database, to, options, tables or [], limit, state, on, repair, as_json))
+        is_equal = work.verify(
+            work.AskedComparison(source, database, to, options, tables or [], limit, state, on, repair, as_json)
+        )
     except TailraceError as error:
         sys.stdout.flush()
         sys.stderr.write(f"tailrace: error: {error}\n")
