@@ -32,8 +32,10 @@ from tailrace.verify.seen_feed import SeenFeed
 from tailrace.verify.server_rows import Leaf
 
 THREADS = min(4, os.cpu_count() or 1)
-_BEFORE, _FIRST_SEGMENT = 32 << 20, 1 << 20
-"""Bytes of log before the LSN that is asked for; a cluster's first segment is its second."""
+_BEFORE = (32 << 20, 8 << 20, 2 << 20, 1 << 20, 0)
+"""Bytes of log before the LSN that is asked for: as many of these as the server still has."""
+_FIRST_SEGMENT = 1 << 20
+"""Where a cluster's log begins at the earliest."""
 _LEAVES = """
 SELECT n.nspname::text, c.relname::text, pg_relation_size(c.oid)
 FROM pg_partition_tree(%s::oid::regclass) t JOIN pg_class c ON c.oid = t.relid JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -121,9 +123,9 @@ class ServerSource:
 def _received(dsn: str, database: str, since: Lsn) -> Source:
     """What the server has of its log from there on, and from a little before it, with its catalogs: transactions are whole from where the log says
     which of them run. Where the server has no more of it, from its last checkpoint on."""
-    for back_to in (Lsn(max(_FIRST_SEGMENT, since - _BEFORE)), since):
+    for before in _BEFORE:
         with suppress(MissingHistory):
-            return _opened(received_copy(dsn, database, None, 0, lambda _: None, back_to))
+            return _opened(received_copy(dsn, database, None, 0, lambda _: None, Lsn(max(_FIRST_SEGMENT, since - before))))
     return _opened(received_copy(dsn, database, None, 0, lambda _: None))
 
 
