@@ -28,6 +28,7 @@ from tailrace.client.server_snapshot import await_commits
 from tailrace.errors import PeerError
 from tailrace.lake.catalog import StoredCatalog
 from tailrace.pipeline.runner import LocalRunner
+from tailrace.spark.jobs import SparkRunner
 from tailrace.storage.local_store import LocalStore
 from tailrace.verify import server_source
 from tailrace.verify.differences import EXTRA, MISSING, OTHER
@@ -496,3 +497,14 @@ def test_repaired_while_it_follows(server: Server, tmp_path: Path) -> None:
 
 def different_but_wide(server: Server, lake: LocalStore) -> list[str]:
     return [each for each in different(server, lake) if each != "wide"]
+
+
+@pytest.mark.spark
+def test_on_spark(server: Server, tmp_path: Path, spark: Any) -> None:
+    """The lake's files are read by Spark's workers."""
+    server.say("CREATE TABLE t (id int PRIMARY KEY, a int, b int)", "INSERT INTO t SELECT g, g, g + 1 FROM generate_series(1, 1000) g")
+    lake = _mirrored(server, tmp_path)
+    damaged = damage(lake, "t", "id", 5, 4)
+    with verification(lake, server.dsn(), server.dbname, SparkRunner(spark)) as found:
+        [table] = found.run()
+    assert sorted(int(str(one.key["id"])) for one in table.listed) == sorted(damaged)
