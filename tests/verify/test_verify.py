@@ -502,7 +502,9 @@ def different_but_wide(server: Server, lake: LocalStore) -> list[str]:
 @pytest.mark.spark
 def test_on_spark(server: Server, tmp_path: Path, spark: Any) -> None:
     """The lake's files are read by Spark's workers."""
-    server.say("CREATE TABLE t (id int PRIMARY KEY, a int, b int)", "INSERT INTO t SELECT g, g, g + 1 FROM generate_series(1, 1000) g")
+    server.say(
+        "CREATE TABLE t (id int PRIMARY KEY, a int, b int)", "INSERT INTO t SELECT g, g, g + 1 FROM generate_series(1, 1000) g"
+    )
     lake = _mirrored(server, tmp_path)
     damaged = damage(lake, "t", "id", 5, 4)
     with verification(lake, server.dsn(), server.dbname, SparkRunner(spark)) as found:
