@@ -6,7 +6,7 @@ that are visible under the snapshot. By LSN it cannot be said: a transaction may
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -52,6 +52,9 @@ class SeenFeed:
 
     def table(self, oid: int) -> FeedTable | None:
         return self.feed.table(oid)
+
+    def defined_anew(self, oids: Collection[int]) -> Collection[int]:
+        return self.feed.defined_anew(oids)
 
     def retypes(self, oid: int) -> Sequence[tuple[str, Lsn]]:
         return self.feed.retypes(oid)
