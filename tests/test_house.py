@@ -42,7 +42,9 @@ STAGES = (
     "wal", "window", "transactions", "types", "tuples", "expressions", "catalog", "plan", "decode", "changes", "publications",
     "quarantine", "feed", "piece_changes", "copy_feed", "past", "logicalproto", "plugins", "wire", "slots", "apply", "delta_log",
 )  # fmt: skip
-SHORE = ("storage", "client", "sources", "lake", "pipeline", "replication", "sql", "spark", "server", "demo", "cli", "__main__")
+SHORE = (
+    "storage", "client", "sources", "lake", "pipeline", "replication", "verify", "sql", "spark", "server", "demo", "cli", "__main__",
+)  # fmt: skip
 PURE_ROOMS = ("sql/query/", "sql/psql/", "sql/spark_sql/")
 """Rooms of the shore that touch no file and nothing else of the shore themselves: text and rows go in, values come out."""
 ORDER = {name: place for place, name in enumerate((*FOUNDATION, *STAGES, *SHORE))}

@@ -58,6 +58,7 @@ def compile_by(chain: str, folder: Path) -> None:
         filters_asked()
         other_encodings()
         payloads_framed()
+        rows_compared()
     for story in CASES[chain]:
         decode_case(story, folder / story)
 
@@ -80,6 +81,31 @@ def replay_nothing() -> None:
         versions=Versions.none(), files={(1, 1259): 1259}, complete=False, status=None, multixacts=None, xids_open={},
     )  # fmt: skip
     advance(state, log, CatalogPages({(1, 1259): np.zeros((1, 8192), np.uint8)}), XidClock.of([], (0, 3)), Lsn(1), frozenset())
+
+
+def rows_compared() -> None:
+    """Two sides of a table, as `tailrace verify` compares them."""
+    import numpy as np  # noqa: PLC0415
+    import pyarrow as pa  # noqa: PLC0415
+
+    from tailrace.types.row_hashes import row_hashes  # noqa: PLC0415
+    from tailrace.verify.checksums import BucketSums, RowNumbers, only_here  # noqa: PLC0415
+
+    numbers = [
+        pa.array([1, None], kind)
+        for kind in (pa.int16(), pa.int32(), pa.int64(), pa.uint64(), pa.timestamp("us", "UTC"), pa.date32())
+    ]
+    others = [
+        pa.array([True, None]),
+        pa.array(["a", None]),
+        pa.array([1, None], pa.decimal128(9, 2)),
+        pa.array([[1], None]),
+        pa.array([{"a": 1}, None]),
+    ]
+    hashes, sums = row_hashes([*numbers, *others], 2), BucketSums.none()
+    sums.add_rows(hashes, hashes)
+    rows = RowNumbers(hashes, hashes, np.arange(2)).of_buckets(sums.counts > 0)
+    only_here(rows, rows)
 
 
 def messages_there_and_back() -> None:

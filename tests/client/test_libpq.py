@@ -36,13 +36,13 @@ def test_it_is_found_in_the_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
     assert libpq.libpq().connection is libpq.PGconn
     for name in ("python", "c"):
         monkeypatch.setenv("PSYCOPG_IMPL", name)
-        assert libpq._path() is None
+        assert libpq.libpq_file() is None
 
 
 def test_a_file_that_is_no_libpq(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = tmp_path / "libpq.so"
     wrong.write_bytes(b"not a library")
-    monkeypatch.setattr(libpq, "_path", lambda: str(wrong))
+    monkeypatch.setattr(libpq, "libpq_file", lambda: str(wrong))
     assert libpq.libpq.__wrapped__().connection is not libpq.PGconn
 
 

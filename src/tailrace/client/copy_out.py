@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import select
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tailrace.client.copy_rate import CopyRate
 from tailrace.errors import PeerError
-from tailrace.wire.binary_copy import MESSAGE, message_size
+from tailrace.wire.binary_copy import MESSAGE, CopiedFields, header_size, message_size
 from tailrace.wire.error_fields import error_of
 from tailrace.wire.formats import Side, read_message, write_message
 from tailrace.wire.messages import CopyData, ErrorResponse, Query, ReadyForQuery
@@ -32,6 +32,24 @@ _PATIENCE = 100
 """Milliseconds after which what has come is looked at, however little it is."""
 _DATA = ord("d")
 _READY = b"Z\0\0\0\5"
+
+
+def copied_rows(session: Any, command: str, columns: int, rate: CopyRate | None = None) -> Generator[CopiedFields]:
+    """The rows that a COPY in binary form brings, some at a time; each are there until the next are asked for. The session of one that is not read to
+    its end is closed. Raises PeerError as the server does, and for what are no such rows."""
+    copy, header = CopyOut(session, command, rate), -1
+    try:
+        while (data := copy.read()) is not None:
+            if header < 0:
+                header = header_size(data[MESSAGE : MESSAGE + 32].tobytes())
+            rows = CopiedFields.of(data, columns, header=header)
+            header = 0
+            if len(rows):
+                yield rows
+            copy.use(rows.used)
+    finally:
+        if not copy.is_over:
+            session.close()
 
 
 class CopyOut:

@@ -64,7 +64,7 @@ class Libpq(NamedTuple):
 @cache
 def libpq() -> Libpq:
     """Raises ModuleNotFoundError where there is no psycopg."""
-    path = _path()
+    path = libpq_file()
     if path is not None:
         try:
             _Functions.load(path)
@@ -92,7 +92,7 @@ def _psycopgs_messages(connection: Any) -> Messages:
         yield data if length else None
 
 
-def _path() -> str | None:
+def libpq_file() -> str | None:
     """The libpq that psycopg would use, if that is the one in its wheel."""
     if os.environ.get("PSYCOPG_IMPL", "binary") not in ("", "binary") or find_spec("psycopg_c") is not None:
         return None

@@ -12,20 +12,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from queue import SimpleQueue
 from typing import Any
 
 from tailrace.apply.seen_transactions import SeenTransactions
 from tailrace.client.catalog_files import as_ours
 from tailrace.client.conninfo import conninfo_of
-from tailrace.client.copy_out import CopyOut
+from tailrace.client.copy_out import copied_rows
 from tailrace.client.copy_rate import CopyRate
 from tailrace.dataclass import dataclass
 from tailrace.errors import PeerError, UsageError
 from tailrace.model import Lsn, Relation
 from tailrace.types.quoting import quote_identifier
-from tailrace.wire.binary_copy import MESSAGE, CopiedFields, header_size
 from tailrace.wire.copied_rows import SETTINGS, CopiedRows
 
 _BLOCK = 8192
@@ -47,6 +46,12 @@ CROSS JOIN LATERAL (
 ) AS tree (leaves)
 WHERE c.relkind IN ('r', 'p') AND c.relpersistence = 'p' AND c.oid >= 16384 AND c.relrewrite = 0
 """
+_LOCKED = "SELECT relation::bigint FROM pg_locks WHERE pid = pg_backend_pid() AND locktype = 'relation' AND granted"
+_WAITS = (
+    "SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND (backend_xid IS NULL OR age(backend_xid) > age('{}'::xid))"
+)
+_TO_COMMIT, _MOMENT = 1.0, 0.02
+"""Seconds that it takes at most from a commit record until the transaction is visible, where no standby is waited for."""
 _WHO = """
 SELECT string_agg(coalesce('prepared transaction "' || p.gid || '"', 'process ' || a.pid), ', ')
 FROM pg_snapshot_xip(pg_current_snapshot()) AS running (xid)
@@ -102,27 +107,16 @@ class TablePart:
 
         session = self.sessions.get()
         try:
-            yield from self._batches(copy := CopyOut(session, self._command, self.rate))
+            with closing(copied_rows(session, self._command, self.rows.fields, self.rate)) as found:
+                for rows in found:
+                    yield from self.rows.fitting(rows) if self.keeps_unfit else [self.rows.batch(rows)]
         except psycopg.Error as error:
             raise as_ours(error, "", f"table {self.rows.relation}") from error
         except PeerError as error:
             error.context = error.context or f"table {self.rows.relation}"
             raise
         finally:
-            if not copy.is_over:
-                session.close()
             self.sessions.put(session)
-
-    def _batches(self, copy: CopyOut) -> Iterator[Any]:
-        header = -1
-        while (data := copy.read()) is not None:
-            if header < 0:
-                header = header_size(data[MESSAGE : MESSAGE + 32].tobytes())
-            rows = CopiedFields.of(data, self.rows.fields, header=header)
-            header = 0
-            if len(rows):
-                yield from self.rows.fitting(rows) if self.keeps_unfit else [self.rows.batch(rows)]
-            copy.use(rows.used)
 
     @property
     def _command(self) -> str:
@@ -151,10 +145,11 @@ class ServerSnapshot:
     @classmethod
     @contextmanager
     def taken(
-        cls, dsn: str, database: str, sessions: int, tell: Callable[[str], None], is_stopping: Callable[[], bool]
-    ) -> Iterator[ServerSnapshot | None]:
-        """None where it is to stop while transactions are waited for. Raises UsageError on a standby, whose snapshots do not tell which transactions
-        are over, and PeerError as the server does."""
+        cls, dsn: str, database: str, sessions: int, tell: Callable[[str], None], is_stopping: Callable[[], bool], *,
+        awaits_older: bool = True,
+    ) -> Iterator[ServerSnapshot | None]:  # fmt: skip
+        """None where it is to stop while transactions are waited for; those that run now are, if it `awaits_older`. Raises UsageError on a standby,
+        whose snapshots do not tell which transactions are over, and PeerError as the server does."""
         import psycopg  # noqa: PLC0415 - only those who connect need it
 
         try:
@@ -165,7 +160,9 @@ class ServerSnapshot:
                         "tables cannot be copied from a server in recovery",
                         hint="Give the primary's connection string; or --no-copy, for what changes from now on.", sqlstate="55000",
                     )  # fmt: skip
-                if not _await_older(first, tell, is_stopping) or not _lock(first, others, is_stopping):
+                is_ready = not awaits_older or _await_older(first, tell, is_stopping)
+                there = _locked_tables(first, others, is_stopping) if is_ready else None
+                if there is None:
                     yield None
                     return
                 leader, *followers = others
@@ -175,10 +172,6 @@ class ServerSnapshot:
                 end = Lsn.parse(_value(leader, "SELECT pg_current_wal_insert_lsn()::text"))
                 for each in followers:
                     each.execute(f"SET TRANSACTION SNAPSHOT '{name}'")
-                there = {
-                    int(oid): ServerTable(schema, table, kind, may, int(largest), int(size), tuple(map(tuple, columns or ())))
-                    for oid, schema, table, kind, may, largest, size, columns in leader.execute(_TABLES).fetchall()
-                }
                 free: SimpleQueue[Any] = SimpleQueue()
                 for each in others:
                     free.put(each)
@@ -205,9 +198,38 @@ def write_something(dsn: str, database: str) -> None:
 
     try:
         with _session(dsn, database) as connection:
-            connection.execute("SELECT pg_current_xact_id()")
+            _xid_now(connection)
     except psycopg.Error as error:
         raise as_ours(error, database) from error
+
+
+def await_commits(dsn: str, database: str, patience: float = 30.0) -> None:
+    """Wait until all is visible that has a commit record in the log by now, so that the next snapshot sees it: a transaction is invisible while its
+    COMMIT waits for a synchronous standby. One that does not come to an end, and does not wait for that, has no commit record. Raises PeerError where
+    a standby does not answer."""
+    import psycopg  # noqa: PLC0415 - see above
+
+    try:
+        with _session(dsn, database) as connection:
+            xid, began = _xid_now(connection), time.monotonic()
+            while int(_value(connection, "SELECT pg_snapshot_xmin(pg_current_snapshot())::text")) < xid:
+                waited = time.monotonic() - began
+                if waited > _TO_COMMIT and not _value(connection, f"SELECT EXISTS ({_WAITS.format(xid & 0xFFFF_FFFF)})"):
+                    return
+                if waited > patience:
+                    raise PeerError(
+                        "transactions whose commit is in the log are not visible: they wait for a synchronous standby",
+                        hint="Run this again once the standby answers, or synchronous_standby_names is another.", sqlstate="55000",
+                    )  # fmt: skip
+                time.sleep(_MOMENT)
+    except psycopg.Error as error:
+        raise as_ours(error, database) from error
+
+
+def _xid_now(connection: Any) -> int:
+    """A new one, of a transaction that has ended, and is in the log. No standby is waited for."""
+    connection.execute("SET synchronous_commit = local")
+    return int(_value(connection, "SELECT pg_current_xact_id()::text"))
 
 
 @contextmanager
@@ -219,6 +241,23 @@ def _session(dsn: str, database: str) -> Iterator[Any]:
         for name, value in SETTINGS.items():
             connection.execute("SELECT set_config(%s, %s, false)", (name, value))
         yield connection
+
+
+def _locked_tables(asked: Any, sessions: Sequence[Any], is_stopping: Callable[[], bool]) -> dict[int, ServerTable] | None:
+    """The tables that the first session sees from now on, each of which all sessions have locked, if it may be read; None where it is to stop. Where
+    one was made after the others were locked, all are locked anew."""
+    leader = sessions[0]
+    while _lock(asked, sessions, is_stopping):
+        there = {
+            int(oid): ServerTable(schema, table, kind, may, int(largest), int(size), tuple(map(tuple, columns or ())))
+            for oid, schema, table, kind, may, largest, size, columns in leader.execute(_TABLES).fetchall()
+        }
+        locked = {int(oid) for (oid,) in leader.execute(_LOCKED).fetchall()}
+        if all(oid in locked for oid, table in there.items() if table.is_readable):
+            return there
+        for each in sessions:
+            each.execute("ROLLBACK")
+    return None
 
 
 def _lock(asked: Any, sessions: Sequence[Any], is_stopping: Callable[[], bool]) -> bool:

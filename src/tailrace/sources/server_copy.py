@@ -39,15 +39,17 @@ class ServerCopy:
     lease: Lease
 
 
-def received_copy(dsn: str, database: str, since: Lsn | None, lasting: float, tell: Callable[[str], None]) -> ServerCopy:
-    """What the server has now: from `since` on, WAL alone; else from its last checkpoint on, with the catalogs of `database`, if it is said. The
-    copy is kept for `lasting` seconds even if this process ends before."""
+def received_copy(
+    dsn: str, database: str, since: Lsn | None, lasting: float, tell: Callable[[str], None], back_to: Lsn | None = None
+) -> ServerCopy:
+    """What the server has now: from `since` on, WAL alone; else from its last checkpoint on, or from `back_to`, which may lie before it, with the
+    catalogs of `database`, if it is said. The copy is kept for `lasting` seconds even if this process ends before."""
     home = _new_folder()
     copy = ServerCopy(home / "wal", Lease.take(home, _FIRST, lasting))
     if not lasting:
         weakref.finalize(copy, shutil.rmtree, home, ignore_errors=True)
     if since is None and database:
-        with server_directory(dsn, database, home / "data", home / "wal", tell):
+        with server_directory(dsn, database, home / "data", home / "wal", tell, back_to):
             copy.path = home / "data"
             return copy
     begin = since if since is not None else last_redo(dsn)

@@ -48,18 +48,22 @@ class ServerDirectory:
 
 
 @contextmanager
-def server_directory(dsn: str, database: str, path: Path, wal: Path, tell: Callable[[str], None]) -> Iterator[ServerDirectory]:
-    """Make one at `path`, with `wal` as its pg_wal. The log is received there until the block ends: by this process, if by no other.
+def server_directory(
+    dsn: str, database: str, path: Path, wal: Path, tell: Callable[[str], None], since: Lsn | None = None
+) -> Iterator[ServerDirectory]:
+    """Make one at `path`, with `wal` as its pg_wal. The log is received there until the block ends: by this process, if by no other; from the last
+    checkpoint on, or from `since`, if that lies before it.
 
     Raises:
         PeerError: what the server said, with what is missing of rights.
-        MissingHistory: `wal` does not reach back to the server's last checkpoint.
+        MissingHistory: `wal` does not reach back to the server's last checkpoint, or the server not to `since`.
     """
     with ServerFiles.connected(dsn, database) as files:
         if (obstacle := files.obstacle(database)) is not None:
             raise obstacle
         control = files.control()
-        with _received(dsn, wal, control.redo, tell) as reception:
+        begin = control.redo if since is None else min(since, control.redo)
+        with _received(dsn, wal, begin, tell) as reception:
             upto = copy_catalog_files(files, database, path, wal)
             reception.wait(upto)
             yield ServerDirectory(path, control, upto)

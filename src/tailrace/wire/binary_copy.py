@@ -65,6 +65,11 @@ class CopiedFields:
     def take(self, rows: NDArray[np.int64]) -> CopiedFields:
         return CopiedFields(self.data, self.at[rows], self.sizes[rows], self.used)
 
+    def behind(self, column: int) -> CopiedFields:
+        """The fields without those before this column."""
+        at, sizes = (np.ascontiguousarray(each[:, column:]) for each in (self.at, self.sizes))
+        return CopiedFields(self.data, at, sizes, self.used)
+
     def texts(self, column: int) -> tuple[Mask, Texts]:
         """Which rows have a value, and the values; that of a NULL is empty."""
         valid, bounds = np.empty(len(self), np.bool_), np.zeros(len(self) + 1, np.int64)

@@ -20,7 +20,7 @@ from tailrace.cli.loading import without_collector
 from tailrace.cli.plain_values import let_plain_values_pass
 from tailrace.version import __version__
 
-COMMANDS = ("decode", "history", "blame", "undo", "messages", "sql", "serve", "mirror", "replicate", "doctor", "demo")
+COMMANDS = ("decode", "history", "blame", "undo", "messages", "sql", "serve", "mirror", "verify", "replicate", "doctor", "demo")
 GROUPS = ("wal", "catalog", "slot", "publication", "archive", "spool", "lake")
 
 

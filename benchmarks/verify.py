@@ -1,0 +1,119 @@
+"""What it takes to compare a large table of a lake with the server's, beside one copy of that table, by turns on one server.
+
+    python benchmarks/verify.py --rows 10000000 --runs 5
+
+A table is filled and mirrored into a lake. Then, by turns, psql copies it in binary form (`\\copy … (format binary)`) to /dev/null, `tailrace
+verify` compares all of its rows, which are equal, and compares them once more when some were changed that the lake lacks. Seconds are those of the
+programs as they are typed, Python's start included, CPU seconds theirs and the server's; MB the most memory that they had, with files that they map.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "tests")]
+
+import psutil
+from rich.console import Console
+from rich.table import Table
+
+from postgres import MAJOR, SETTINGS
+from support.builds import find_build
+from support.servers import Server
+
+TAILRACE = str(Path(sys.executable).with_name("tailrace"))
+_CHANGED = 10_000
+
+
+class _Taken(NamedTuple):
+    """Seconds, CPU seconds of the program and of the server's processes, and the most bytes that the program had."""
+
+    wall: float
+    own: float
+    server: float
+    most: int
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--format", default="delta")
+    options = parser.parse_args()
+    settings = {**SETTINGS, "max_wal_size": "20GB"}
+    with (
+        tempfile.TemporaryDirectory(prefix="tailrace-bench-verify-") as home,
+        Server(MAJOR, settings, dbname="app", wal_segment_mb=16, test_decoding=False) as server,
+    ):
+        lake = ["--database", "app", "--to", f"{home}/lake"]
+        server.say(
+            "CREATE TABLE t (id int PRIMARY KEY, v text, n numeric(12,2), at timestamptz)",
+            f"INSERT INTO t SELECT g, 'value ' || g, g * 0.25, now() FROM generate_series(1, {options.rows}) g",
+            "VACUUM (FREEZE, ANALYZE) t",
+        )
+        mirror = [TAILRACE, "mirror", server.dsn(), *lake, "--state", f"{home}/state", "--format", options.format]
+        subprocess.run(mirror, check=True)
+        server.say("CHECKPOINT")
+        psql = [
+            str(find_build(MAJOR, test_decoding=False).bin("psql")),
+            "-qX",
+            server.dsn(),
+            "-c",
+            r"\copy t TO /dev/null (FORMAT binary)",
+        ]
+        verify = [TAILRACE, "verify", server.dsn(), *lake]
+        taken: dict[str, list[_Taken]] = {}
+        for number in range(options.runs + 1):  # the first warms up
+            for name, words in (("psql \\copy (format binary)", psql), ("tailrace verify", verify)):
+                taken.setdefault(name, []).append(_measured(words, server))
+            server.say(f"UPDATE t SET n = n + 1 WHERE id % {max(1, options.rows // _CHANGED)} = {number}")
+            taken.setdefault("tailrace verify, changed rows", []).append(_measured(verify, server))
+            subprocess.run(mirror, check=True, stdout=subprocess.DEVNULL)
+            server.say("CHECKPOINT")
+    columns = ("", "s", "times the copy", "CPU s, program", "CPU s, server", "times the copy's CPU", "MB")
+    table = Table(*columns, title=f"{options.rows:,} rows, {options.format}, medians of {options.runs}")
+    first: _Taken | None = None
+    for name, each in taken.items():
+        wall, own, theirs = (statistics.median(getattr(one, what) for one in each[1:]) for what in ("wall", "own", "server"))
+        now = _Taken(wall, own, theirs, max(one.most for one in each))
+        first = first or now
+        cpu = (own + theirs) / (first.own + first.server)
+        numbers = (wall, wall / first.wall, own, theirs, cpu)
+        table.add_row(name, *(f"{number:.2f}" for number in numbers), f"{now.most >> 20:,}")
+    Console(width=140).print(table)
+
+
+def _measured(words: list[str], server: Server) -> _Taken:
+    postmaster = psutil.Process(int((server.data_dir / "postmaster.pid").read_text().split()[0]))
+    before = {each.pid: _cpu(each) for each in postmaster.children(recursive=True)}
+    latest, most, own = dict(before), 0, 0.0
+    began = time.monotonic()
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL) as process:
+        watched = psutil.Process(process.pid)
+        while process.poll() is None:
+            with suppress(psutil.Error):
+                most, own = max(most, watched.memory_info().rss), _cpu(watched)
+            for each in postmaster.children(recursive=True):
+                with suppress(psutil.Error):
+                    latest[each.pid] = _cpu(each)
+            time.sleep(0.02)
+    if process.returncode:
+        sys.exit(f"{words[0]} ended with status {process.returncode}")
+    return _Taken(time.monotonic() - began, own, sum(latest.values()) - sum(before.values()), most)
+
+
+def _cpu(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return float(times.user + times.system)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Comparing tables of two places at one LSN, down to the rows that differ."""

@@ -1,0 +1,133 @@
+"""A running server at one snapshot: its tables as the log and the snapshot have them, and the log up to there.
+
+In: a connection string, and where the log is wanted from. Out: `ServerSource`, for as long as a `with` lasts: which tables are to be compared, the
+sessions in which their rows are read, and a feed of what the server still has of the log before the snapshot, of which a lake that is behind can be
+brought to it aside.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import field, replace
+from pathlib import Path
+
+from tailrace.client.server_snapshot import ServerSnapshot, await_commits, write_something
+from tailrace.dataclass import dataclass
+from tailrace.errors import MissingHistory
+from tailrace.feed import Feed
+from tailrace.model import Lsn, Relation
+from tailrace.past.tables_at_end import tables_there
+from tailrace.pipeline.log_feed import LogFeed
+from tailrace.pipeline.open_log import open_log
+from tailrace.publications.catalog_snapshot import CatalogSnapshot
+from tailrace.publications.database_snapshot import DatabaseSnapshot
+from tailrace.publications.subscription import only_columns
+from tailrace.publications.table_to_copy import tables_published
+from tailrace.sources.server_copy import ServerCopy, received_copy
+from tailrace.sources.source import Source
+from tailrace.storage.state_location import definitions_in
+from tailrace.verify.seen_feed import SeenFeed
+from tailrace.verify.server_rows import Leaf
+
+THREADS = min(4, os.cpu_count() or 1)
+_BEFORE = (32 << 20, 8 << 20, 2 << 20, 1 << 20, 0)
+"""Bytes of log before the LSN that is asked for: as many of these as the server still has."""
+_FIRST_SEGMENT = 1 << 20
+"""Where a cluster's log begins at the earliest."""
+_LEAVES = """
+SELECT n.nspname::text, c.relname::text, pg_relation_size(c.oid)
+FROM pg_partition_tree(%s::oid::regclass) t JOIN pg_class c ON c.oid = t.relid JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE t.isleaf AND c.relkind = 'r' ORDER BY c.oid
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTable:
+    """A table with the columns that are wanted of it; `where` is the condition that its rows meet, and `leaves` are the tables that have them."""
+
+    relation: Relation
+    where: str | None
+    leaves: Sequence[Leaf]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSource:
+    """`log` begins where was asked for, or behind that, where the server has no more of it."""
+
+    snapshot: ServerSnapshot
+    log: LogFeed
+    database: str
+    publications: tuple[str, ...]
+    state: Path | None
+    tables: Mapping[int, SourceTable] = field(default_factory=dict)
+
+    @classmethod
+    @contextmanager
+    def taken(
+        cls, dsn: str, database: str, since: Lsn, publications: tuple[str, ...], state: Path | None, tell: Callable[[str], None]
+    ) -> Iterator[ServerSource]:  # fmt: skip
+        """Raises UsageError on a standby, and PeerError as the server does."""
+        await_commits(dsn, database)
+        with ServerSnapshot.taken(dsn, database, THREADS, tell, lambda: False, awaits_older=False) as snapshot:
+            assert snapshot is not None, "nobody stops it"
+            write_something(dsn, database)  # what is visible is flushed with it
+            source = _received(dsn, database, since)
+            start = since if since >= source.segments.first_lsn else None
+            log = open_log(source, database, start_lsn=start, upto_lsn=snapshot.seen.end).feed()
+            made = cls(snapshot, log, database, publications, state)
+            yield replace(made, tables={each.relation.oid: each for each in made._chosen()})
+
+    @property
+    def end(self) -> Lsn:
+        """All that the snapshot has seen commits before here."""
+        return self.snapshot.seen.end
+
+    @property
+    def changes(self) -> Feed:
+        """What the snapshot has seen of the log."""
+        published = self.log.publishing(self.publications, self.state) if self.publications else self.log
+        return SeenFeed(published, self.snapshot.seen)
+
+    def _chosen(self) -> Iterator[SourceTable]:
+        history = self.log.history
+        there = self.snapshot.tables
+        relations = [each for each in tables_there(history, self.end) if each.oid in there]
+        if not self.publications:
+            for relation in relations:
+                there[relation.oid].check_is(relation, self.end)
+                yield SourceTable(relation, None, self._leaves(relation))
+            return
+        span = self.log.span
+        here = DatabaseSnapshot(span.system, span.database, self.database, CatalogSnapshot(history, int(self.end)))
+        definitions = definitions_in(self.state, span.system, span.database) if self.state else ()
+        for table in tables_published(here, self.publications, definitions):
+            published = history.relation_named(table.schema, table.name, int(self.end))
+            assert published is not None, "catalogs say so"
+            if published.oid in there:
+                there[published.oid].check_is(published, self.end)
+            numbers = {column.number for column in published.live_columns if column.name in table.columns}
+            yield SourceTable(only_columns(published, numbers), table.copied, self._leaves(published))
+
+    def _leaves(self, relation: Relation) -> list[Leaf]:
+        if (known := self.snapshot.tables.get(relation.oid)) is not None and known.kind == "r":
+            return [Leaf(known.schema, known.name, known.size)]
+        session = self.snapshot.sessions.get()
+        try:
+            return [Leaf(*row) for row in session.execute(_LEAVES, [relation.oid]).fetchall()]
+        finally:
+            self.snapshot.sessions.put(session)
+
+
+def _received(dsn: str, database: str, since: Lsn) -> Source:
+    """What the server has of its log from there on, and from a little before it, with its catalogs: transactions are whole from where the log says
+    which of them run. Where the server has no more of it, from its last checkpoint on."""
+    for before in _BEFORE:
+        with suppress(MissingHistory):
+            return _opened(received_copy(dsn, database, None, 0, lambda _: None, Lsn(max(_FIRST_SEGMENT, since - before))))
+    return _opened(received_copy(dsn, database, None, 0, lambda _: None))
+
+
+def _opened(copy: ServerCopy) -> Source:
+    return replace(Source.open(copy.path), lease=copy.lease, received=copy)
