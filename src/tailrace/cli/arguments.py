@@ -100,3 +100,14 @@ def give_source_options(texts: list[str] | None, source: str, catalog: str | Non
 def source_of(source: str | Path) -> str:
     """A SOURCE as a slot keeps it: a directory's whole path, or the URL or connection string that it is."""
     return absolute(source)
+
+
+def database_of(dsn: str, named: str) -> str:
+    """The database that is named, or that the connection string names. Raises UsageError."""
+    from tailrace.client.conninfo import parameters_of  # noqa: PLC0415 - libpq, for who connects
+
+    if not (found := named or parameters_of(dsn).get("dbname", "")):
+        raise UsageError(
+            "no database is named", hint="Name it in the connection string, dbname=…, or by --database.", sqlstate="22023"
+        )
+    return found

@@ -17,10 +17,7 @@ from tailrace.cli.doctor import check_server
 from tailrace.cli.mirror import AskedLake, AskedSlot, mirror
 from tailrace.cli.slot import exists
 from tailrace.cli.status_page import LakeStanding, status_page
-from tailrace.client.conninfo import parameters_of
-from tailrace.errors import UsageError
 from tailrace.replication.apply_worker import Pace, Until
-from tailrace.sources.dsn import is_dsn
 from tailrace.storage.open_store import open_store
 
 
@@ -35,20 +32,6 @@ def replicate(asked: AskedSlot, to: AskedLake, pace: Pace, until: Until, status:
             _tell(f"status at {url}, and {url}metrics for Prometheus")
         _tell(f"slot and received log are kept in {asked.state}")
         mirror(asked, to, pace, until, as_json=as_json, watcher=standing)
-
-
-def database_of(source: str, database: str) -> str:
-    """The one that is named, or that the connection string names. Raises UsageError."""
-    if not is_dsn(source):
-        raise UsageError(
-            f'"{source}" is no connection string', hint="Of files a lake is made by tailrace mirror.", sqlstate="22023"
-        )
-    found = database or parameters_of(source).get("dbname", "")
-    if not found:
-        raise UsageError(
-            "no database is named", hint="Name it in the connection string, dbname=…, or by --database.", sqlstate="22023"
-        )
-    return found
 
 
 def state_of(lake: str, database: str) -> Path:

@@ -121,9 +121,9 @@ class SourceSession:
                 hint="Take another snapshot. A subscriber does so by itself.",
             )  # fmt: skip
 
-    def copy_out(self, command: str) -> CopyOut:
+    def copy_out(self, command: str) -> SourceCopy:
         """A COPY TO STDOUT, begun."""
-        return CopyOut.begun(self.connection, self._busy, command)
+        return SourceCopy.begun(self.connection, self._busy, command)
 
     # -- and else ------------------------------------------------------------------------------------------------------------------------
 
@@ -164,7 +164,7 @@ class SourceSession:
 
 
 @dataclass(slots=True)
-class CopyOut:
+class SourceCopy:
     """`is_binary` says how the rows come, of `columns` columns. `tag` is what the server says of the whole, once it is over."""
 
     connection: Any
@@ -175,7 +175,7 @@ class CopyOut:
     _is_over: bool = False
 
     @classmethod
-    def begun(cls, connection: Any, busy: threading.Lock, command: str) -> CopyOut:
+    def begun(cls, connection: Any, busy: threading.Lock, command: str) -> SourceCopy:
         """Raises UsageError in the server's words."""
         from psycopg.pq import ExecStatus  # noqa: PLC0415 - see above
 

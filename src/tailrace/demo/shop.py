@@ -1,5 +1,6 @@
 """The whole pipeline in a minute: a real PostgreSQL 18 does a busy day's work, tailrace receives its WAL over a connection, decodes it, mirrors the
-tables into Delta, and shows that every row is the same. Nothing needs to be installed, and nothing is left behind.
+tables into Delta, and shows that every row is the same. Then it runs the commands that do so for a running server. Nothing needs to be installed, and
+nothing is left behind.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from tailrace.changes import change_batch
 from tailrace.client.receiver import Receiver
 from tailrace.client.reception import Reception, receiving
 from tailrace.dataclass import dataclass
+from tailrace.demo.afternoon import replicate_and_verify
 from tailrace.demo.compare import Comparison, compare
 from tailrace.demo.report import Times, show_page, show_result
 from tailrace.demo.server import Server
@@ -62,10 +64,12 @@ def run_demo(
     try:
         with Warmup(start) as warmup, Server(home, DATABASE) as server:
             comparisons, times = _scenes(console, server, home, warmup, transactions)
-        show_result(console, comparisons, times)
+            show_result(console, comparisons, times)
+            console.rule("[bold]5. Once more by hand: the running server, replicated, and every row compared", align="left")
+            is_replica = replicate_and_verify(console, server, home, "everything")
         if keep is not None:
             console.print(f"\nKept: the data directory [bold]{server.data_dir}[/], the Delta tables [bold]{home / 'lake'}[/]")
-        return 0 if comparisons and all(each.equal for each in comparisons) else 1
+        return 0 if comparisons and all(each.equal for each in comparisons) and is_replica else 1
     except psycopg.OperationalError as error:
         raise PeerError("the demo's PostgreSQL went away", context=str(error).strip()) from None
     finally:

@@ -68,6 +68,17 @@ DELETE FROM customers WHERE id = -2;
 """
 """A few small transactions to look at, before it gets busy."""
 
+AFTERNOON = """
+UPDATE orders SET status = 'paid' WHERE id % 7 = 0;
+UPDATE order_items SET quantity = quantity + 1 WHERE order_id % 40 = 3;
+DELETE FROM reviews WHERE stars = 1;
+INSERT INTO customers SELECT n, 'Customer ' || n, 'Gouda', clock_timestamp(), n / 100.0 FROM generate_series(2000000, 2004999) n;
+UPDATE products SET sku = sku || '-b', stock = stock - 1 WHERE price < 100;
+INSERT INTO visits SELECT clock_timestamp(), '/product/' || n % 2000, n % 4 FROM generate_series(1, 5000) n;
+DELETE FROM visits WHERE client = 2
+"""
+"""What goes on while the shop is replicated."""
+
 _PRODUCTS = """
 INSERT INTO products
 SELECT 'sku-' || n, 'Product ' || n, (n % 900) + 0.99, ARRAY['tag' || n % 7, 'tag' || n % 11],

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tailrace.client.source_session import CopyOut, SourceSession
+from tailrace.client.source_session import SourceCopy, SourceSession
 from tailrace.errors import UsageError
 from tailrace.server.client_session import IDLE, ClientSession
 from tailrace.server.source_snapshots import no_server
@@ -69,13 +69,13 @@ async def _rows_of(source: SourceSession, command: CopyCommand, session: ClientS
     return copy.tag
 
 
-def _begun(source: SourceSession, command: CopyCommand, parameters: dict[str, str]) -> CopyOut:
+def _begun(source: SourceSession, command: CopyCommand, parameters: dict[str, str]) -> SourceCopy:
     source.set(parameters)
     source.check_unchanged(command.oid, command.table)
     return source.copy_out(command.text)
 
 
-def _framed(copy: CopyOut) -> memoryview | None:
+def _framed(copy: SourceCopy) -> memoryview | None:
     """The next rows as messages; None: there are no more."""
     rows = copy.rows()
     return None if rows is None else frame_rows(rows)

@@ -20,8 +20,13 @@ from tailrace.cli.choice import On
 from tailrace.cli.loading import loading
 from tailrace.cli.verbs.options import (
     CopyRateOption,
+    LakeFormatOption,
+    LakeLayoutOption,
+    LakeOption,
+    LakeUntilOption,
     LiveSourceArgument,
     LogRestoreOption,
+    OnErrorOption,
     OnOption,
     SourceOptions,
     StoreOptions,
@@ -35,7 +40,7 @@ from tailrace.errors import UsageError
 def mirror(
     source: LiveSourceArgument,
     database: Annotated[str, typer.Option(help="Database whose tables are mirrored.")],
-    to: Annotated[str, typer.Option("--to", help="The lake: a directory, or s3://, gs:// or abfss:// of a bucket.", metavar="URL")],
+    to: LakeOption,
     state: Annotated[Path, typer.Option("--state", help="State location: the directory in which the slot is kept.")],
     slot: Annotated[str, typer.Option(help="The slot that says how far the lake is; made if there is none.", metavar="NAME")] = "mirror",
     publication: Annotated[
@@ -44,17 +49,11 @@ def mirror(
     follow: Annotated[bool, typer.Option("--follow", help="Go on where the log ends, until a signal comes.")] = False,
     once: Annotated[bool, typer.Option("--once", help="End where the log ends, which is so without --follow.")] = False,
     every: Annotated[str, typer.Option(help="With --follow: gather changes for so long before they are committed.", metavar="TIME")] = "10s",
-    until: Annotated[
-        str, typer.Option(help="End when all that commits before here, or before this time, is in the lake.", metavar="LSN|TIME")
-    ] = "",
+    until: LakeUntilOption = "",
     catalog: WalCatalogOption = None,
     restore_command: LogRestoreOption = "",
-    layout: Annotated[
-        str, typer.Option(help="What the tables hold: mirror, changes, or history. A lake keeps the layout that it was made with.")
-    ] = "",
-    format: Annotated[
-        str, typer.Option("--format", help="Format of the tables: delta, or iceberg. A lake keeps the format that it was made with.")
-    ] = "",
+    layout: LakeLayoutOption = "",
+    format: LakeFormatOption = "",
     no_copy: Annotated[
         bool, typer.Option("--no-copy", help="Of a server that is connected to: leave out rows that were there before the slot.")
     ] = False,
@@ -62,9 +61,7 @@ def mirror(
     numeric: Annotated[str, typer.Option(help="Numerics as decimal, or as text.")] = "decimal",
     arrays: Annotated[str, typer.Option(help="Arrays as list, or as text.")] = "list",
     times: Annotated[str, typer.Option(help="Times as native, or as text.")] = "native",
-    on_error: Annotated[
-        str, typer.Option(help="What becomes of a change that cannot be applied: stop, or quarantine it, and go on.")
-    ] = "stop",
+    on_error: OnErrorOption = "stop",
     no_deletion_vectors: Annotated[
         bool, typer.Option("--no-deletion-vectors", help="Make tables for readers that know none: files of which a row goes are written anew.")
     ] = False,
@@ -87,10 +84,11 @@ def mirror(
 
     parse_synchronous_standby_names(synchronous_standby_names or "")
     slot_asked = work.AskedSlot(
-        source_of(source), database, state, slot, captured(catalog), synchronous_standby_names, on, not no_copy, restore_command,
-        parse_rate(copy_rate),
+        source=source_of(source), database=database, state=state, name=slot, captured=captured(catalog),
+        standbys=synchronous_standby_names, on=on, copies=not no_copy, restore_command=restore_command, copy_rate=parse_rate(copy_rate),
     )  # fmt: skip
     lake_asked = work.AskedLake(
-        to, options, numeric, arrays, times, not no_deletion_vectors, publication or [], layout, format, on_error
-    )
+        url=to, options=options, numeric=numeric, arrays=arrays, times=times, deletion_vectors=not no_deletion_vectors,
+        publications=publication or [], layout=layout, format=format, on_error=on_error,
+    )  # fmt: skip
     work.mirror(slot_asked, lake_asked, work.pace_of(size, seconds, follows=follow), work.until_of(moment), as_json=as_json)

@@ -57,6 +57,27 @@ OnOption = Annotated[
     On,
     typer.Option("--on", help="Where to work: in this process, on Spark, or, by itself, on Spark where a master is configured."),
 ]
+LakeOption = Annotated[
+    str, typer.Option("--to", help="The lake: a directory, or s3://, gs:// or abfss:// of a bucket.", metavar="URL")
+]
+LakeFormatOption = Annotated[
+    str, typer.Option("--format", help="Format of the tables: delta, or iceberg. A lake keeps the format that it was made with.")
+]
+LakeLayoutOption = Annotated[
+    str,
+    typer.Option(
+        "--layout", help="What the tables hold: mirror, changes, or history. A lake keeps the layout that it was made with."
+    ),
+]
+LakeUntilOption = Annotated[
+    str,
+    typer.Option(
+        "--until", help="End when all that commits before here, or before this time, is in the lake.", metavar="LSN|TIME"
+    ),
+]
+OnErrorOption = Annotated[
+    str, typer.Option("--on-error", help="What becomes of a change that cannot be applied: stop, or quarantine it, and go on.")
+]
 StoreOptions = Annotated[
     list[str] | None,
     typer.Option(

@@ -7,17 +7,27 @@ from typing import Annotated
 
 import typer
 
-from tailrace.cli.arguments import parse_moment, parse_pairs, parse_rate, parse_seconds, parse_window
+from tailrace.cli.arguments import database_of, parse_moment, parse_pairs, parse_rate, parse_seconds, parse_window
 from tailrace.cli.choice import On
 from tailrace.cli.loading import loading
-from tailrace.cli.verbs.options import CopyRateOption, OnOption, StoreOptions, WindowOption
+from tailrace.cli.verbs.options import (
+    CopyRateOption,
+    LakeFormatOption,
+    LakeLayoutOption,
+    LakeOption,
+    LakeUntilOption,
+    OnErrorOption,
+    OnOption,
+    StoreOptions,
+    WindowOption,
+)
+from tailrace.errors import UsageError
+from tailrace.sources.dsn import is_dsn
 
 
 def replicate(
     source: Annotated[str, typer.Argument(help="Connection string or URI of a server.", metavar="SOURCE")],
-    to: Annotated[
-        str, typer.Option("--to", help="The lake: a directory, or s3://, gs:// or abfss:// of a bucket.", metavar="URL")
-    ],
+    to: LakeOption,
     publication: Annotated[
         list[str] | None,
         typer.Option(
@@ -38,14 +48,10 @@ def replicate(
     ] = "",
     once: Annotated[bool, typer.Option("--once", help="End where the log ends, and do not follow it.")] = False,
     every: Annotated[str, typer.Option(help="Gather changes for so long before they are committed.", metavar="TIME")] = "10s",
-    until: Annotated[
-        str, typer.Option(help="End when all that commits before here, or before this time, is in the lake.", metavar="LSN|TIME")
-    ] = "",
-    layout: Annotated[str, typer.Option(help="What the tables hold: mirror, changes, or history.")] = "",
-    format: Annotated[str, typer.Option("--format", help="Format of the tables: delta, or iceberg.")] = "",
-    on_error: Annotated[
-        str, typer.Option(help="What becomes of a change that cannot be applied: stop, or quarantine it, and go on.")
-    ] = "stop",
+    until: LakeUntilOption = "",
+    layout: LakeLayoutOption = "",
+    format: LakeFormatOption = "",
+    on_error: OnErrorOption = "stop",
     copy_rate: CopyRateOption = "",
     option: StoreOptions = None,
     window: WindowOption = "",
@@ -55,14 +61,22 @@ def replicate(
     """Check a server, copy its tables to a lake, and follow: all of tailrace for one lake. Nothing is made on the server that stays."""
     moment, seconds, size, options = parse_moment(until), parse_seconds(every), parse_window(window), parse_pairs(option)
     rate = parse_rate(copy_rate)
+    if not is_dsn(source):
+        raise UsageError(
+            f'"{source}" is no connection string', hint="Of files a lake is made by tailrace mirror.", sqlstate="22023"
+        )
+    name = database_of(source, database)
     with loading():
         from tailrace.cli import mirror
         from tailrace.cli import replicate as work
 
-    name = work.database_of(source, database)
     asked = mirror.AskedSlot(
-        source, name, state or work.state_of(to, name), "mirror", None, None, on, copies=True, copy_rate=rate
-    )
-    lake = mirror.AskedLake(to, options, "decimal", "list", "native", True, publication or [], layout, format, on_error)
+        source=source, database=name, state=state or work.state_of(to, name), name="mirror", captured=None, standbys=None, on=on,
+        copies=True, copy_rate=rate,
+    )  # fmt: skip
+    lake = mirror.AskedLake(
+        url=to, options=options, numeric="decimal", arrays="list", times="native", deletion_vectors=True,
+        publications=publication or [], layout=layout, format=format, on_error=on_error,
+    )  # fmt: skip
     pace = mirror.pace_of(size, seconds, follows=not once)
     work.replicate(asked, lake, pace, mirror.until_of(moment), status, as_json=as_json)

@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from tailrace.cli.arguments import parse_pairs
+from tailrace.cli.arguments import database_of, parse_pairs
 from tailrace.cli.choice import On
 from tailrace.cli.loading import loading
-from tailrace.cli.verbs.options import JsonOption, OnOption, StoreOptions
+from tailrace.cli.verbs.options import JsonOption, LakeOption, OnOption, StoreOptions
 from tailrace.errors import TailraceError, UsageError
 from tailrace.sources.dsn import is_dsn
 
@@ -23,10 +23,8 @@ def verify(
     source: Annotated[
         str, typer.Argument(help="Connection string or URI of the server that the lake is of; or another lake.", metavar="SOURCE")
     ],
-    to: Annotated[
-        str, typer.Option("--to", help="The lake: a directory, or s3://, gs:// or abfss:// of a bucket.", metavar="URL")
-    ],
-    database: Annotated[str, typer.Option(help="Database whose tables are compared.")] = "",
+    to: LakeOption,
+    database: Annotated[str, typer.Option(help="Database whose tables are compared, if the connection string names none.")] = "",
     tables: Annotated[
         list[str] | None,
         typer.Option("--table", "--tables", help="Only this table, schema.name as in SQL; may be repeated.", metavar="TABLE"),
@@ -47,8 +45,8 @@ def verify(
 ) -> None:
     """Compare a lake's rows with its server's at one LSN, or with another lake's. Exits with 1 where they differ, with 2 where it cannot tell."""
     options = parse_pairs(option)
-    if is_dsn(source) and not database:
-        raise UsageError("no database specified", hint="Give --database.", sqlstate="22023")
+    if is_dsn(source):
+        database = database_of(source, database)
     if not is_dsn(source) and repair:
         raise UsageError("--repair is for a lake that is compared with its server", hint="Give the server's connection string.")
     with loading():
