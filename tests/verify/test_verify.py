@@ -247,9 +247,9 @@ def test_what_is_committed_and_not_visible(server: Server, tmp_path: Path, monke
 
 
 @pytest.mark.parametrize("format", FORMATS)
-@pytest.mark.parametrize("seed", [0, *(pytest.param(each, marks=pytest.mark.soak) for each in range(1, 11))])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(each, marks=pytest.mark.marathon) for each in range(1, 11))])
 def test_each_damage_is_found(server: Server, tmp_path: Path, seed: int, format: str) -> None:
-    """A hundred rows of a thousand; a thousand of them in each format in all soak cases."""
+    """A hundred rows of a thousand; a thousand of them in each format in the marathon."""
     rows, times = (1000, 40) if not seed else (3000, 100)
     server.say(*WIDE.format(rows).strip().split(";\n"))
     lake = _mirrored(server, tmp_path, "--format", format)
