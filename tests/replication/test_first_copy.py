@@ -185,7 +185,9 @@ def test_what_any_publication_lets_pass(server: Server, tmp_path: Path) -> None:
         assert {row["id"] for row in _rows(home, "t")} == ids
 
 
-@pytest.mark.parametrize("layout", ["mirror", "changes", "history"])
+@pytest.mark.parametrize(
+    "layout", ["mirror", *(pytest.param(each, marks=pytest.mark.marathon) for each in ("changes", "history"))]
+)
 def test_rows_that_cannot_be_applied(server: Server, tmp_path: Path, layout: str) -> None:
     """They go into quarantine, the others are copied, and a replay brings them once they are put right."""
     server.say(

@@ -212,7 +212,7 @@ def _options(of_subscriber: int) -> str:
 
 @pytest.mark.parametrize(
     ("of_subscriber", "of_source"),
-    [pytest.param(*pair.values, marks=[] if pair.values == (18, 18) else pytest.mark.matrix) for pair in PAIRS],
+    [pytest.param(*pair.values, marks=pytest.mark.soak if pair.values == (18, 18) else pytest.mark.matrix) for pair in PAIRS],
 )
 def test_with_all_its_options(of_subscriber: int, of_source: int, tmp_path: Path) -> None:
     """Rows in binary form; transactions come at PREPARE once all tables are there, and large ones while they run."""

@@ -37,7 +37,7 @@ from tailrace.verify.verification import TableCompared, verification
 pytestmark = pytest.mark.postgres
 TAILRACE = Path(sys.executable).with_name("tailrace")
 SETTINGS = {"wal_keep_size": "500MB", "max_prepared_transactions": "10"}
-FORMATS = ("delta", "iceberg")
+FORMATS = ("delta", pytest.param("iceberg", marks=pytest.mark.soak))
 WIDE = """
 CREATE TABLE wide (
     id int PRIMARY KEY, a int, b int, t text, u text, n numeric(12,2), m numeric(12,2), at timestamptz, until timestamptz, d date, f float8, g real,
@@ -114,7 +114,13 @@ def _is_there(home: Path) -> bool:
 # -- nothing is wrong ----------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("how", [(), ("--numeric", "text", "--arrays", "text", "--times", "text")], ids=["typed", "text"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        pytest.param((), id="typed"),
+        pytest.param(("--numeric", "text", "--arrays", "text", "--times", "text"), id="text", marks=pytest.mark.marathon),
+    ],
+)
 @pytest.mark.parametrize("format", FORMATS)
 def test_every_type(server: Server, tmp_path: Path, format: str, how: tuple[str, ...]) -> None:
     """Copied and streamed."""
@@ -213,6 +219,7 @@ def test_what_the_source_did_to_tables_since(server: Server, tmp_path: Path) -> 
     assert _differing(server, lake) == {}
 
 
+@pytest.mark.soak
 def test_what_is_committed_and_not_visible(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The lake has it, while its COMMIT waits for a standby that does not answer."""
     server.say("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
@@ -283,6 +290,7 @@ def test_rows_without_a_key(server: Server, tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.soak
 def test_partitions(server: Server, tmp_path: Path) -> None:
     """Each in a table of its own; or as one, published as a whole."""
     server.say(
@@ -381,6 +389,7 @@ def test_what_it_prints(server: Server, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.soak
 def test_a_lake_that_is_too_far_behind(tmp_path: Path) -> None:
     """The server still has some of its log behind a checkpoint; and then no more."""
     keeps = {"wal_keep_size": "10MB", "min_wal_size": "2MB", "max_wal_size": "4MB"}
@@ -401,6 +410,7 @@ def test_a_lake_that_is_too_far_behind(tmp_path: Path) -> None:
         assert _verify(server, lake).returncode == 0  # it has all that the source has
 
 
+@pytest.mark.soak
 def test_who_is_refused(server: Server, tmp_path: Path) -> None:
     server.say("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
     nothing = _verify(server, LocalStore(tmp_path / "nothing"))
@@ -416,6 +426,7 @@ def test_who_is_refused(server: Server, tmp_path: Path) -> None:
     assert (refused.returncode, "is of database" in refused.stderr) == (2, True), refused.stderr
 
 
+@pytest.mark.soak
 def test_two_lakes(server: Server, tmp_path: Path) -> None:
     """Of one server: a copy, and one of the other format; and where one is behind the other."""
     server.say("CREATE TABLE t (id int PRIMARY KEY, a int, b int, v text)", "CREATE TABLE bag (v int)")
@@ -480,6 +491,7 @@ def test_repaired(server: Server, tmp_path: Path, format: str) -> None:
     assert (done.returncode, "repaired" in done.stdout) == (0, False)
 
 
+@pytest.mark.soak
 def test_repaired_while_it_follows(server: Server, tmp_path: Path) -> None:
     begin(server)
     server.say(*WIDE.format(200).strip().split(";\n"))
