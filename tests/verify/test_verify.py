@@ -37,7 +37,7 @@ from tailrace.verify.verification import TableCompared, verification
 pytestmark = pytest.mark.postgres
 TAILRACE = Path(sys.executable).with_name("tailrace")
 SETTINGS = {"wal_keep_size": "500MB", "max_prepared_transactions": "10"}
-FORMATS = ("delta", pytest.param("iceberg", marks=pytest.mark.soak))
+FORMATS = ("delta", pytest.param("iceberg", marks=pytest.mark.marathon))
 WIDE = """
 CREATE TABLE wide (
     id int PRIMARY KEY, a int, b int, t text, u text, n numeric(12,2), m numeric(12,2), at timestamptz, until timestamptz, d date, f float8, g real,
