@@ -62,13 +62,18 @@ def parse_pairs(texts: list[str] | None) -> dict[str, str | None]:
     return dict(_pair(text) for text in texts or ())
 
 
+def parse_store_options(texts: list[str] | None) -> dict[str, str]:
+    """Options of a store, NAME=VALUE."""
+    return {name: value or "" for name, value in parse_pairs(texts).items()}
+
+
 def parse_parameters(texts: list[str] | None) -> dict[str, str]:
     """Parameters of the session: NAME=VALUE."""
     from tailrace.plugins.parameters import with_parameters  # noqa: PLC0415 - most verbs have none
     from tailrace.settings import WORK_MEM  # noqa: PLC0415
     from tailrace.types.style import TextStyle  # noqa: PLC0415
 
-    parameters = {name: value or "" for name, value in map(_pair, texts or ())}
+    parameters = {name: value or "" for name, value in parse_pairs(texts).items()}
     with_parameters(TextStyle(), WORK_MEM, parameters)
     return parameters
 
@@ -92,7 +97,7 @@ def give_source_options(texts: list[str] | None, source: str, catalog: str | Non
         return
     from tailrace.sources.stored import give_options  # noqa: PLC0415 - who has a directory waits for no store's client
 
-    options = {name: value or "" for name, value in parse_pairs(texts).items()}
+    options = parse_store_options(texts)
     for each in [each for each in (source, catalog or "") if is_stored(each)] or [source]:
         give_options(each, options)
 

@@ -13,8 +13,8 @@ from tailrace.cli.progress import warn
 from tailrace.cli.tables import Listing, write_json, write_listing
 from tailrace.client.wal_archive import written_upto
 from tailrace.delta_log.file_bounds import row_count
-from tailrace.errors import PeerError, UsageError
-from tailrace.lake.catalog import LakeCatalog, LakeTable, StoredCatalog, no_table_any_more
+from tailrace.errors import PeerError
+from tailrace.lake.catalog import LakeCatalog, LakeTable, StoredCatalog, no_lake, no_table_any_more
 from tailrace.lake.formats import format_named
 from tailrace.lake.lake import Lake
 from tailrace.lake.quarantine import Quarantine
@@ -31,12 +31,12 @@ _LOOK_HERE, _LOOK_THERE = 0.05, 0.5
 """Seconds from one look to the next: at a file, at an object."""
 
 
-def status(url: str, options: dict[str, str | None], state: Path | None, slot: str, *, as_json: bool) -> None:
+def status(url: str, options: dict[str, str], state: Path | None, slot: str, *, as_json: bool) -> None:
     """Print the tables, and up to where all are complete."""
-    store = _opened(url, options)
+    store = open_store(url, options)
     catalog = StoredCatalog.read(store).catalog
     if catalog is None:
-        raise UsageError(f'there is no lake at "{store.url}"', hint="tailrace mirror makes it.", sqlstate="42704")
+        raise no_lake(store.url)
     quarantined = _quarantined(store, catalog)
     whole = {**_facts(catalog, state, slot), "quarantined": sum(quarantined.values()) or None}
     tables = [
@@ -77,9 +77,9 @@ def _trouble(table: LakeTable, quarantined: dict[int, int]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def wait(url: str, options: dict[str, str | None], lsn: Lsn, seconds: float | None) -> None:
+def wait(url: str, options: dict[str, str], lsn: Lsn, seconds: float | None) -> None:
     """Raises PeerError (57014) where that takes longer, and UsageError where there is no lake, unless it is said how long to wait for one."""
-    store = _opened(url, options)
+    store = open_store(url, options)
     deadline = None if seconds is None else time.monotonic() + seconds
     told = False
     while True:
@@ -88,8 +88,9 @@ def wait(url: str, options: dict[str, str | None], lsn: Lsn, seconds: float | No
             sys.stdout.write(f"{catalog.complete}\n")
             return
         if catalog is None and deadline is None:
-            hint = "tailrace mirror makes it. Give --timeout to wait for one that is about to be made."
-            raise UsageError(f'there is no lake at "{store.url}"', hint=hint, sqlstate="42704")
+            error = no_lake(store.url)
+            error.hint += " Give --timeout to wait for one that is about to be made."
+            raise error
         if catalog is None and not told:
             warn(f'there is no lake at "{store.url}" yet; waiting for one')
             told = True
@@ -97,10 +98,6 @@ def wait(url: str, options: dict[str, str | None], lsn: Lsn, seconds: float | No
             reached = f"is complete up to {catalog.complete} only" if catalog is not None else "is not there"
             raise PeerError(f'lake "{store.url}" {reached} after {seconds:g} seconds, not up to {lsn}', sqlstate="57014", lsn=lsn)
         time.sleep(_LOOK_HERE if isinstance(store, LocalStore) else _LOOK_THERE)
-
-
-def _opened(url: str, options: dict[str, str | None]) -> Store:
-    return open_store(url, {name: value or "" for name, value in options.items()})
 
 
 def _facts(catalog: LakeCatalog, state: Path | None, slot: str) -> dict[str, Any]:

@@ -13,9 +13,7 @@ from tailrace.lake.upkeep import TableMaintained
 from tailrace.storage.open_store import open_store
 
 
-def maintain(
-    url: str, options: Mapping[str, str | None], tables: Sequence[str], orphans_older_than: float, *, as_json: bool
-) -> None:
+def maintain(url: str, options: Mapping[str, str], tables: Sequence[str], orphans_older_than: float, *, as_json: bool) -> None:
     """Maintain these tables, or all, and say what was done. Raises the error of a table that could not be maintained, once all others were."""
     store = open_store(url, options)
     lake = Lake.open(store)

@@ -12,7 +12,7 @@ from tailrace.catalog.names.qualified_names import read_table_name, write_table_
 from tailrace.changes import ORDER
 from tailrace.cli.tables import Listing, write_json, write_listing
 from tailrace.errors import UsageError, count_of
-from tailrace.lake.catalog import LakeTable
+from tailrace.lake.catalog import LakeTable, no_lake
 from tailrace.lake.lake import Lake
 from tailrace.lake.replay import TableReplayed
 from tailrace.lake.replay import replay as apply_again
@@ -26,7 +26,7 @@ _MOST_TEXT = 60
 _READ = ("oid", "batch", *ORDER, "commit_timestamp", "xid", "kind", "new", "old", "reason", "sqlstate", "quarantined_at")
 
 
-def show(url: str, options: Mapping[str, str | None], tables: Sequence[str], *, as_json: bool) -> None:
+def show(url: str, options: Mapping[str, str], tables: Sequence[str], *, as_json: bool) -> None:
     """Print the changes in quarantine of these tables, or of all, in their order."""
     lake = _opened(url, options, ArrowStyle())
     rows = [row for table in _chosen(lake, tables) for row in _rows(lake, table)]
@@ -38,7 +38,7 @@ def show(url: str, options: Mapping[str, str | None], tables: Sequence[str], *, 
 
 
 def replay(
-    url: str, options: Mapping[str, str | None], tables: Sequence[str], style: ArrowStyle, *, discard: bool, as_json: bool
+    url: str, options: Mapping[str, str], tables: Sequence[str], style: ArrowStyle, *, discard: bool, as_json: bool
 ) -> None:
     """Apply what can be applied by now, and say what was done and what is left."""
     lake = _opened(url, options, style)
@@ -53,11 +53,11 @@ def replay(
     sys.stdout.write(f"{count_of(applied, 'change')} applied, {left:,} left in quarantine\n")
 
 
-def _opened(url: str, options: Mapping[str, str | None], style: ArrowStyle) -> Lake:
-    store = open_store(url, {name: value or "" for name, value in options.items()})
+def _opened(url: str, options: Mapping[str, str], style: ArrowStyle) -> Lake:
+    store = open_store(url, options)
     lake = Lake.open(store, style)
     if lake.catalog is None:
-        raise UsageError(f'there is no lake at "{store.url}"', hint="tailrace mirror makes it.", sqlstate="42704")
+        raise no_lake(store.url)
     return lake
 
 

@@ -69,7 +69,7 @@ class AskedLake:
     """Where it is, with the store's options; how values are held; and whose changes it has (empty: all)."""
 
     url: str
-    options: dict[str, str | None]
+    options: dict[str, str]
     numeric: str
     arrays: str
     times: str
@@ -83,10 +83,9 @@ class AskedLake:
 
     def open(self, *, stages_here: bool) -> Lake:
         """Raises UsageError, PeerError where it cannot be read."""
-        options = {name: value or "" for name, value in self.options.items()}
         style = ArrowStyle(self.numeric, self.arrays, self.times)
         return Lake.open(
-            open_store(self.url, options), style, deletion_vectors=self.deletion_vectors, stages_here=stages_here,
+            open_store(self.url, self.options), style, deletion_vectors=self.deletion_vectors, stages_here=stages_here,
             layout=self.layout or None, format=self.format or None, on_error=self.on_error,
         )  # fmt: skip
 

@@ -36,7 +36,7 @@ class AskedComparison:
     source: str
     database: str
     url: str
-    options: dict[str, str | None]
+    options: dict[str, str]
     tables: Sequence[str]
     limit: int
     state: Path | None
@@ -45,7 +45,7 @@ class AskedComparison:
     as_json: bool
 
     def opened(self, url: str) -> Store:
-        return open_store(url, {name: value or "" for name, value in self.options.items()})
+        return open_store(url, self.options)
 
 
 def verify(asked: AskedComparison) -> bool:

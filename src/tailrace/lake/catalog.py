@@ -246,3 +246,7 @@ def _catalog_from(facts: dict[str, Any], _: object) -> LakeCatalog:
         Lsn.parse(facts["complete"]), fact(facts["committed"], int), LogFingerprint.of(facts["stood"]), {each.oid: each for each in tables},
         fact(facts.get("layout", "mirror"), str), fact(facts.get("format", "delta"), str), fact(facts.get("awaits_copy", False), bool),
     )  # fmt: skip
+
+
+def no_lake(url: str) -> UsageError:
+    return UsageError(f'there is no lake at "{url}"', hint="tailrace mirror makes it.", sqlstate="42704")

@@ -16,7 +16,7 @@ from typing import Any
 from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.feed import Feed, FeedSpan
-from tailrace.lake.catalog import CATALOG, LakeCatalog, LakeTable
+from tailrace.lake.catalog import CATALOG, LakeCatalog, LakeTable, no_lake
 from tailrace.lake.lake import Lake
 from tailrace.lake.layouts.named import MIRROR
 from tailrace.lake.position import TablePosition, position_of
@@ -48,7 +48,7 @@ class LakeAtRest:
                 seen.put(CATALOG, store.read(CATALOG))
             lake = Lake.open(seen)
             if lake.catalog is None:
-                raise UsageError(f'there is no lake at "{store.url}"', hint="tailrace mirror makes it.", sqlstate="42704")
+                raise no_lake(store.url)
             if lake.layout is not MIRROR:
                 raise UsageError(
                     f'lake "{store.url}" has layout {lake.layout.name}, whose tables are not as the source\'s',

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tailrace.cli.arguments import parse_lsn, parse_pairs, parse_seconds
+from tailrace.cli.arguments import parse_lsn, parse_seconds, parse_store_options
 from tailrace.cli.loading import loading
 from tailrace.cli.verbs.lake_maintenance import maintain
 from tailrace.cli.verbs.lake_trouble import UrlArgument, quarantine, replay
@@ -28,7 +28,7 @@ def status(
     as_json: JsonOption = False,
 ) -> None:
     """Show up to where the tables of a lake are complete, and what is in each."""
-    options = parse_pairs(option)
+    options = parse_store_options(option)
     with loading():
         from tailrace.cli import lake
 
@@ -43,7 +43,7 @@ def wait(
     option: StoreOptions = None,
 ) -> None:
     """Return once all tables of a lake have what was committed before an LSN."""
-    upto, seconds, options = parse_lsn(lsn), parse_seconds(timeout) if timeout else None, parse_pairs(option)
+    upto, seconds, options = parse_lsn(lsn), parse_seconds(timeout) if timeout else None, parse_store_options(option)
     if upto is None:
         raise UsageError("no LSN specified", sqlstate="22P02")
     with loading():

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tailrace.cli.arguments import parse_pairs, parse_seconds
+from tailrace.cli.arguments import parse_seconds, parse_store_options
 from tailrace.cli.loading import loading
 from tailrace.cli.verbs.options import JsonOption, StoreOptions
 
@@ -28,7 +28,7 @@ def maintain(
     as_json: JsonOption = False,
 ) -> None:
     """Gather small files of a lake's tables, and remove files and log that nobody needs any more."""
-    seconds, options = parse_seconds(orphans_older_than), parse_pairs(option)
+    seconds, options = parse_seconds(orphans_older_than), parse_store_options(option)
     with loading():
         from tailrace.cli import lake_maintain
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tailrace.cli.arguments import parse_pairs
+from tailrace.cli.arguments import parse_store_options
 from tailrace.cli.loading import loading
 from tailrace.cli.verbs.options import JsonOption, StoreOptions
 
@@ -21,7 +21,7 @@ TableOption = Annotated[
 
 def quarantine(url: UrlArgument, table: TableOption = None, option: StoreOptions = None, as_json: JsonOption = False) -> None:
     """Show the changes that could not be applied to a lake's tables, and why."""
-    options = parse_pairs(option)
+    options = parse_store_options(option)
     with loading():
         from tailrace.cli import lake_quarantine
 
@@ -41,7 +41,7 @@ def replay(
     as_json: JsonOption = False,
 ) -> None:
     """Apply what can be applied by now of the changes in quarantine, in their order, each once."""
-    options = parse_pairs(option)
+    options = parse_store_options(option)
     with loading():
         from tailrace.cli import lake_quarantine
         from tailrace.types.registry import ArrowStyle

@@ -10,9 +10,9 @@ import typer
 from tailrace.cli.arguments import (
     give_source_options,
     parse_moment,
-    parse_pairs,
     parse_rate,
     parse_seconds,
+    parse_store_options,
     parse_window,
     source_of,
 )
@@ -75,7 +75,7 @@ def mirror(
     """Keep tables of Delta or Iceberg equal to PostgreSQL's: once, or as the log grows. It goes on where the lake is, and changes nothing twice."""
     if follow and once:
         raise UsageError("--follow and --once contradict each other", sqlstate="42601")
-    moment, seconds, size, options = parse_moment(until), parse_seconds(every), parse_window(window), parse_pairs(option)
+    moment, seconds, size, options = parse_moment(until), parse_seconds(every), parse_window(window), parse_store_options(option)
     give_source_options(source_option, source, catalog)
     with loading():
         from tailrace.cli import mirror as work

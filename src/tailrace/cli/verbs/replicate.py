@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tailrace.cli.arguments import database_of, parse_moment, parse_pairs, parse_rate, parse_seconds, parse_window
+from tailrace.cli.arguments import database_of, parse_moment, parse_rate, parse_seconds, parse_store_options, parse_window
 from tailrace.cli.choice import On
 from tailrace.cli.loading import loading
 from tailrace.cli.verbs.options import (
@@ -59,7 +59,7 @@ def replicate(
     as_json: Annotated[bool, typer.Option("--json", help="Print a line of JSON for each commit.")] = False,
 ) -> None:
     """Check a server, copy its tables to a lake, and follow: all of tailrace for one lake. Nothing is made on the server that stays."""
-    moment, seconds, size, options = parse_moment(until), parse_seconds(every), parse_window(window), parse_pairs(option)
+    moment, seconds, size, options = parse_moment(until), parse_seconds(every), parse_window(window), parse_store_options(option)
     rate = parse_rate(copy_rate)
     if not is_dsn(source):
         raise UsageError(

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from tailrace.cli.arguments import database_of, parse_pairs
+from tailrace.cli.arguments import database_of, parse_store_options
 from tailrace.cli.choice import On
 from tailrace.cli.loading import loading
 from tailrace.cli.verbs.options import JsonOption, LakeOption, OnOption, StoreOptions
@@ -44,7 +44,7 @@ def verify(
     as_json: JsonOption = False,
 ) -> None:
     """Compare a lake's rows with its server's at one LSN, or with another lake's. Exits with 1 where they differ, with 2 where it cannot tell."""
-    options = parse_pairs(option)
+    options = parse_store_options(option)
     if is_dsn(source):
         database = database_of(source, database)
     if not is_dsn(source) and repair:
