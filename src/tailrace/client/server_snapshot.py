@@ -21,14 +21,14 @@ from tailrace.client.catalog_files import as_ours
 from tailrace.client.conninfo import conninfo_of
 from tailrace.client.copy_out import copied_rows
 from tailrace.client.copy_rate import CopyRate
+from tailrace.client.table_parts import BlockRange, block_ranges
 from tailrace.dataclass import dataclass
 from tailrace.errors import PeerError, UsageError
 from tailrace.model import Lsn, Relation
 from tailrace.types.quoting import quote_identifier
 from tailrace.wire.copied_rows import SETTINGS, CopiedRows
 
-_BLOCK = 8192
-_PART_BLOCKS = 4096
+_PART_BYTES = 32 << 20
 """Of a table that are copied at once."""
 _POLL = 0.2
 _LOCK_MILLISECONDS = 1000
@@ -90,14 +90,13 @@ class ServerTable:
 
 @dataclass(frozen=True, slots=True)
 class TablePart:
-    """Some of a table's rows, which whoever reads them copies in one of the `sessions`: from block `first` on, before block `behind` (None: to the
-    end). With `keeps_unfit`, rows that the lake's columns cannot hold are given as they are."""
+    """Some of a table's rows, which whoever reads them copies in one of the `sessions`. With `keeps_unfit`, rows that the lake's columns cannot hold
+    are given as they are."""
 
     sessions: SimpleQueue[Any]
     rows: CopiedRows
     where: str | None
-    first: int
-    behind: int | None
+    blocks: BlockRange
     keeps_unfit: bool = False
     rate: CopyRate | None = None
 
@@ -122,14 +121,8 @@ class TablePart:
     def _command(self) -> str:
         relation = self.rows.relation
         only = "ONLY " if relation.kind == "r" else ""
-        where = [f"({self.where})"] if self.where else []
-        if self.first:
-            where.append(f"ctid >= '({self.first},0)'::tid")
-        if self.behind is not None:
-            where.append(f"ctid < '({self.behind},0)'::tid")
-        condition = f" WHERE {' AND '.join(where)}" if where else ""
         table = f"{only}{quote_identifier(relation.schema)}.{quote_identifier(relation.name)}"
-        return f"COPY (SELECT {self.rows.select_list} FROM {table}{condition}) TO STDOUT (FORMAT binary)"
+        return f"COPY (SELECT {self.rows.select_list} FROM {table}{self.blocks.where(self.where)}) TO STDOUT (FORMAT binary)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,13 +176,8 @@ class ServerSnapshot:
         self, rows: CopiedRows, where: str | None, *, keeps_unfit: bool = False, rate: CopyRate | None = None
     ) -> list[TablePart]:
         """A table's rows, in parts that can be copied apart from each other: of a partitioned table the same blocks of each partition."""
-        blocks = -(-self.tables[rows.relation.oid].largest // _BLOCK)
-        firsts = list(range(0, max(1, blocks), _PART_BLOCKS))
-        ends: list[int | None] = [*firsts[1:], None]
-        return [
-            TablePart(self.sessions, rows, where, first, behind, keeps_unfit, rate)
-            for first, behind in zip(firsts, ends, strict=True)
-        ]
+        blocks = block_ranges(self.tables[rows.relation.oid].largest, _PART_BYTES)
+        return [TablePart(self.sessions, rows, where, each, keeps_unfit, rate) for each in blocks]
 
 
 def write_something(dsn: str, database: str) -> None:

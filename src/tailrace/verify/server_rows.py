@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from tailrace.client.catalog_files import as_ours
 from tailrace.client.copy_out import copied_rows
+from tailrace.client.table_parts import BlockRange, block_ranges
 from tailrace.dataclass import dataclass
 from tailrace.model import Relation
 from tailrace.types.quoting import quote_identifier
@@ -29,8 +30,7 @@ from tailrace.verify.checksums import BucketSums, Mask, RowNumbers
 from tailrace.verify.hashed_columns import HashedColumns
 from tailrace.wire.copied_rows import CopiedRows
 
-_PART_BLOCKS = 8192
-_BLOCK = 8192
+_PART_BYTES = 64 << 20
 _FETCHED = 5000
 """Rows that are asked for by their ctid at once."""
 _NOTED = 1 << 20
@@ -71,10 +71,7 @@ class ServerRows:
     def sums(self, threads: int) -> BucketSums:
         """Of all rows, by so many threads, each of which has a session. Raises PeerError as the server does."""
         self._noted.write_bytes(b"")
-        parts: list[tuple[int, int, int | None]] = []
-        for number, leaf in enumerate(self._leaves):
-            firsts = list(range(0, max(1, -(-leaf.size // _BLOCK)), _PART_BLOCKS))
-            parts += [(number, first, behind) for first, behind in zip(firsts, [*firsts[1:], None], strict=True)]
+        parts = [(number, each) for number, leaf in enumerate(self._leaves) for each in block_ranges(leaf.size, _PART_BYTES)]
         whole = BucketSums.none()
         with ThreadPoolExecutor(threads) as pool:
             for found in pool.map(lambda part: self._sums_of(*part), parts):
@@ -103,13 +100,9 @@ class ServerRows:
                     number, f"COPY ({self._select(leaf)} WHERE ctid = ANY ('{{{tids}}}'::tid[])) TO STDOUT (FORMAT binary)"
                 )
 
-    def _sums_of(self, number: int, first: int, behind: int | None) -> BucketSums:
+    def _sums_of(self, number: int, blocks: BlockRange) -> BucketSums:
         found = BucketSums.none()
-        where = [f"({self._where})"] if self._where else []
-        where += [f"ctid >= '({first},0)'::tid"] if first else []
-        where += [f"ctid < '({behind},0)'::tid"] if behind is not None else []
-        condition = f" WHERE {' AND '.join(where)}" if where else ""
-        command = f"COPY ({self._select(self._leaves[number])}{condition}) TO STDOUT (FORMAT binary)"
+        command = f"COPY ({self._select(self._leaves[number])}{blocks.where(self._where)}) TO STDOUT (FORMAT binary)"
         for places, batch in self._copy(number, command):
             keys, rows = self._columns.numbers(batch)
             found.add_rows(keys, rows)
