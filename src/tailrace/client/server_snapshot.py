@@ -13,6 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
@@ -21,6 +22,7 @@ from tailrace.client.catalog_files import as_ours
 from tailrace.client.conninfo import conninfo_of
 from tailrace.client.copy_out import copied_rows
 from tailrace.client.copy_rate import CopyRate
+from tailrace.client.running_transactions import BEGIN, next_to_run, oldest_running, seen_by_snapshot, spend_xid, who_runs
 from tailrace.client.table_parts import BlockRange, block_ranges
 from tailrace.dataclass import dataclass
 from tailrace.errors import PeerError, UsageError
@@ -52,12 +54,6 @@ _WAITS = (
 )
 _TO_COMMIT, _MOMENT = 1.0, 0.02
 """Seconds that it takes at most from a commit record until the transaction is visible, where no standby is waited for."""
-_WHO = """
-SELECT string_agg(coalesce('prepared transaction "' || p.gid || '"', 'process ' || a.pid), ', ')
-FROM pg_snapshot_xip(pg_current_snapshot()) AS running (xid)
-LEFT JOIN pg_stat_activity a ON a.backend_xid = running.xid::xid LEFT JOIN pg_prepared_xacts p ON p.transaction = running.xid::xid
-WHERE a.pid IS NOT NULL OR p.gid IS NOT NULL
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,16 +155,16 @@ class ServerSnapshot:
                     yield None
                     return
                 leader, *followers = others
-                ((name, text, at),) = leader.execute(
-                    "SELECT pg_export_snapshot(), pg_current_snapshot()::text, (extract(epoch FROM now()) * 1000000)::bigint"
+                ((name, at),) = leader.execute(
+                    "SELECT pg_export_snapshot(), (extract(epoch FROM now()) * 1000000)::bigint"
                 ).fetchall()
-                end = Lsn.parse(_value(leader, "SELECT pg_current_wal_insert_lsn()::text"))
+                seen = seen_by_snapshot(partial(_value, leader))
                 for each in followers:
                     each.execute(f"SET TRANSACTION SNAPSHOT '{name}'")
                 free: SimpleQueue[Any] = SimpleQueue()
                 for each in others:
                     free.put(each)
-                yield cls(free, SeenTransactions.parse(text, end), there, int(at))
+                yield cls(free, seen, there, int(at))
         except psycopg.Error as error:
             raise as_ours(error, database) from error
 
@@ -200,7 +196,7 @@ def await_commits(dsn: str, database: str, patience: float = 30.0) -> None:
     try:
         with _session(dsn, database) as connection:
             xid, began = _xid_now(connection), time.monotonic()
-            while int(_value(connection, "SELECT pg_snapshot_xmin(pg_current_snapshot())::text")) < xid:
+            while oldest_running(partial(_value, connection)) < xid:
                 waited = time.monotonic() - began
                 if waited > _TO_COMMIT and not _value(connection, f"SELECT EXISTS ({_WAITS.format(xid & 0xFFFF_FFFF)})"):
                     return
@@ -217,7 +213,7 @@ def await_commits(dsn: str, database: str, patience: float = 30.0) -> None:
 def _xid_now(connection: Any) -> int:
     """A new one, of a transaction that has ended, and is in the log. No standby is waited for."""
     connection.execute("SET synchronous_commit = local")
-    return int(_value(connection, "SELECT pg_current_xact_id()::text"))
+    return spend_xid(partial(_value, connection))
 
 
 @contextmanager
@@ -257,7 +253,7 @@ def _lock(asked: Any, sessions: Sequence[Any], is_stopping: Callable[[], bool]) 
         tables = [(kind, schema, name) for _, schema, name, kind, may, *_ in asked.execute(_TABLES).fetchall() if may]
         try:
             for each in sessions:
-                each.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+                each.execute(BEGIN)
                 each.execute(f"SET LOCAL lock_timeout = {_LOCK_MILLISECONDS}")
                 for kind, schema, name in tables:  # who may read a partitioned table need not be let to its partitions
                     only = "ONLY " if kind == "r" else ""
@@ -272,13 +268,14 @@ def _lock(asked: Any, sessions: Sequence[Any], is_stopping: Callable[[], bool]) 
 
 def _await_older(connection: Any, tell: Callable[[str], None], is_stopping: Callable[[], bool]) -> bool:
     """Wait until all transactions are over that run now. False where it is to stop before that."""
-    xmax, began, told = int(_value(connection, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text")), time.monotonic(), False
-    while int(_value(connection, "SELECT pg_snapshot_xmin(pg_current_snapshot())::text")) < xmax:
+    ask, began, told = partial(_value, connection), time.monotonic(), False
+    xmax = next_to_run(ask)
+    while oldest_running(ask) < xmax:
         if is_stopping():
             return False
         if not told and time.monotonic() - began > _TOLD_AFTER:
             told = True
-            tell(f"waiting for transactions that began before the log is received: {_value(connection, _WHO) or 'unknown'}")
+            tell(f"waiting for transactions that began before the log is received: {who_runs(ask)}")
         time.sleep(_POLL)
     return True
 

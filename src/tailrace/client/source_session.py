@@ -17,11 +17,10 @@ from typing import Any
 
 from tailrace.apply.seen_transactions import SeenTransactions
 from tailrace.client.conninfo import conninfo_of
+from tailrace.client.running_transactions import BEGIN, oldest_running, seen_by_snapshot, spend_xid, who_runs
 from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
-from tailrace.model import Lsn
 
-_BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _TIMEOUTS = (
     "statement_timeout",
     "lock_timeout",
@@ -31,12 +30,6 @@ _TIMEOUTS = (
 )
 _SETTINGS = {"search_path": "", "synchronous_commit": "local", "row_security": "off"}
 """Of ours: a row that a policy hides from the role would be missing without a word, and is refused instead."""
-_WAITING = """
-SELECT string_agg(coalesce('prepared transaction "' || p.gid || '"', 'process ' || a.pid), ', ')
-FROM pg_snapshot_xip(pg_current_snapshot()) AS running (xid)
-LEFT JOIN pg_stat_activity a ON a.backend_xid = running.xid::xid LEFT JOIN pg_prepared_xacts p ON p.transaction = running.xid::xid
-WHERE a.pid IS NOT NULL OR p.gid IS NOT NULL
-"""
 _REWRITTEN = """
 WITH RECURSIVE below (oid) AS (SELECT %s::oid UNION SELECT inhrelid FROM pg_inherits JOIN below ON inhparent = below.oid)
 SELECT count(*) FROM below JOIN pg_class c USING (oid) WHERE c.relfilenode NOT IN (0, pg_relation_filenode(c.oid))
@@ -75,7 +68,7 @@ class SourceSession:
 
     def begin(self, snapshot: str = "") -> None:
         """A transaction with a snapshot of its own, or with one that another session of ours has exported and still holds."""
-        self.rows(_BEGIN)
+        self.rows(BEGIN)
         if snapshot:
             self.rows(f"SET TRANSACTION SNAPSHOT '{snapshot}'")
 
@@ -88,8 +81,7 @@ class SourceSession:
 
     def seen(self) -> SeenTransactions:
         """Which transactions the snapshot has seen; their commit records lie before `end`."""
-        text = self.value("SELECT pg_current_snapshot()::text")
-        return SeenTransactions.parse(text, Lsn.parse(self.value("SELECT pg_current_wal_insert_lsn()::text")))
+        return seen_by_snapshot(self.value)
 
     @property
     def is_in_recovery(self) -> bool:
@@ -99,15 +91,15 @@ class SourceSession:
 
     def spend_xid(self) -> int:
         """The xid of a transaction of ours that does nothing; all that commit records name so far are smaller."""
-        return int(self.value("SELECT pg_current_xact_id()::text"))
+        return spend_xid(self.value)
 
     def oldest_running(self) -> int:
         """No transaction with a smaller xid is running."""
-        return int(self.value("SELECT pg_snapshot_xmin(pg_current_snapshot())::text"))
+        return oldest_running(self.value)
 
     def running(self) -> str:
         """Who runs the transactions that are waited for, in words."""
-        return str(self.value(_WAITING) or "unknown")
+        return who_runs(self.value)
 
     # -- a table ---------------------------------------------------------------------------------------------------------------------------
 
