@@ -303,13 +303,14 @@ def test_killed_while_it_copies(server: Server, tmp_path: Path) -> None:
     dice, killed = random.Random(7), 0
     with storm(server, 77, pause=0.05):
         for _ in range(8):
-            with subprocess.Popen(_words(server, tmp_path), stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
+            words = _words(server, tmp_path, "--copy-rate", "4MB")  # so that it takes longer than it is given
+            with subprocess.Popen(words, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
                 threading.Event().wait(1 + dice.random() * 3)
                 killed += process.poll() is None and _awaits(tmp_path)
                 process.kill()
         _mirrored(server, tmp_path)
     _mirrored(server, tmp_path)
-    assert killed
+    assert killed == 8
     server.say("DROP TABLE wide")
     assert read_table(tmp_path / "lake/public.wide").num_rows == 30000
     _mirrored(server, tmp_path)
