@@ -45,8 +45,16 @@ class SeenTransactions:
         commits = changes["commit_lsn"].to_numpy()
         if not len(commits) or commits.min() >= self.end:
             return changes
-        stays = (commits >= self.end) | ~self.saw(changes["xid"].to_numpy().astype(np.int64))
+        stays = (commits >= self.end) | ~self._saw_changes(changes)
         return changes if stays.all() else changes.filter(pa.array(stays))
+
+    def within(self, changes: pa.RecordBatch) -> pa.RecordBatch:
+        """Those of a batch of changes that were seen."""
+        stays = self._saw_changes(changes)
+        return changes if stays.all() else changes.filter(pa.array(stays))
+
+    def _saw_changes(self, changes: pa.RecordBatch) -> NDArray[np.bool_]:
+        return self.saw(changes["xid"].to_numpy().astype(np.int64))
 
     def facts(self) -> list[Any]:
         """In what JSON can hold."""

@@ -24,15 +24,11 @@ from tailrace.dataclass import dataclass
 from tailrace.lake.lake import Lake, TableApplied
 from tailrace.lake.table_copy import CopyProgress, TableCopy
 from tailrace.lake.trouble import QUARANTINE
-from tailrace.model import Lsn, Relation
-from tailrace.past.tables_at_end import tables_there
+from tailrace.model import Lsn
+from tailrace.past.tables_to_copy import CopiedRelation, relations_to_copy
 from tailrace.pipeline.following import NothingNew
 from tailrace.pipeline.pipeline import Pipeline
 from tailrace.plan.demand import OF_TABLES
-from tailrace.publications.catalog_snapshot import CatalogSnapshot
-from tailrace.publications.database_snapshot import DatabaseSnapshot
-from tailrace.publications.subscription import only_columns, stored_columns
-from tailrace.publications.table_to_copy import tables_published
 from tailrace.replication.acquired import Acquired, Limit
 from tailrace.replication.waiting import Waiter
 from tailrace.slots.slot import Slot
@@ -119,33 +115,24 @@ class FirstCopy:
         begin, names = window.span.start, tuple(self.publications)
         span = replace(window.span, start=Lsn(begin - _BEFORE), stop=begin, publications=names)
         tables = []
-        for relation, shown, where in self._wanted(window, seen.end):
-            if (there := snapshot.tables.get(relation.oid)) is None:
+        for each in self._wanted(window, seen.end):
+            if (there := snapshot.tables.get(each.relation.oid)) is None:
                 continue  # it was made behind the snapshot, and comes with its changes
-            there.check_is(relation, seen.end)
-            rows = CopiedRows(shown, self.lake.style)
-            parts = snapshot.parts(rows, where, keeps_unfit=keeps_unfit, rate=self.rate)
-            tables.append(CopiedTable(shown, parts, there.size, comments_at(window.history, relation.oid, seen.end)))
+            there.check_is(each.relation, seen.end)
+            rows = CopiedRows(each.shown, self.lake.style)
+            parts = snapshot.parts(rows, each.where, keeps_unfit=keeps_unfit, rate=self.rate)
+            comments = comments_at(window.history, each.relation.oid, seen.end)
+            tables.append(CopiedTable(each.shown, parts, there.size, comments))
         return list(TableCopy(self.lake, CopyFeed(span, tables, snapshot.time, THREADS), seen, self.progress).run())
 
-    def _wanted(self, window: Pipeline, at: Lsn) -> Iterator[tuple[Relation, Relation, str | None]]:
-        """The tables that are not copied yet; the same with the columns that are wanted; and the condition that rows meet."""
-        catalog, history = self.lake.catalog, window.history
+    def _wanted(self, window: Pipeline, at: Lsn) -> Iterator[CopiedRelation]:
+        """The tables that are not copied yet."""
+        catalog, span = self.lake.catalog, window.span
         assert catalog is not None, "it awaits the tables"
         copied = {oid for oid, table in catalog.tables.items() if table.copied is not None}
-        if not self.publications:
-            there = (relation for relation in tables_there(history, at) if relation.oid not in copied)
-            yield from ((relation, stored_columns(relation), None) for relation in there)
-            return
-        span, slot = window.span, self.acquired.slot
-        here = DatabaseSnapshot(span.system, span.database, slot.database, CatalogSnapshot(history, int(at)))
-        defined = definitions_in(self.acquired.location.path, span.system, span.database)
-        for table in tables_published(here, self.publications, defined):
-            relation = history.relation_named(table.schema, table.name, int(at))
-            assert relation is not None, "it is published"
-            if relation.oid not in copied:
-                wanted = {column.number for column in relation.live_columns if column.name in table.columns}
-                yield relation, only_columns(relation, wanted), table.copied
+        definitions = definitions_in(self.acquired.location.path, span.system, span.database)
+        wanted = relations_to_copy(window.history, at, span, self.acquired.slot.database, self.publications, definitions)
+        yield from (each for each in wanted if each.relation.oid not in copied)
 
 
 def begin_anew(lake: Lake, slot: Slot) -> None:

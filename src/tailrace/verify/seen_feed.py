@@ -11,9 +11,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-
 from tailrace.apply.seen_transactions import SeenTransactions
 from tailrace.dataclass import dataclass
 from tailrace.feed import (
@@ -94,8 +91,4 @@ def _seen_changes(
     changes_of: ChangesOf, seen: SeenTransactions, piece: Any, wanted: Mapping[int, WantedTable]
 ) -> Iterator[TableChanges | RefusedChanges | KeptChanges | PassedOver]:
     for each in changes_of(piece, wanted):
-        if not isinstance(each, TableChanges | KeptChanges):
-            yield each
-            continue
-        stays = seen.saw(each.rows["xid"].to_numpy().astype(np.int64))
-        yield each if stays.all() else replace(each, rows=each.rows.filter(pa.array(stays)))
+        yield replace(each, rows=seen.within(each.rows)) if isinstance(each, TableChanges | KeptChanges) else each

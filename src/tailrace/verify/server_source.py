@@ -13,18 +13,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import field, replace
 from pathlib import Path
 
-from tailrace.client.server_snapshot import ServerSnapshot, await_commits, write_something
+from tailrace.client.server_snapshot import ServerSnapshot, ServerTable, await_commits, write_something
 from tailrace.dataclass import dataclass
 from tailrace.errors import MissingHistory
 from tailrace.feed import Feed
 from tailrace.model import Lsn, Relation
-from tailrace.past.tables_at_end import tables_there
+from tailrace.past.tables_to_copy import relations_to_copy
 from tailrace.pipeline.log_feed import LogFeed
 from tailrace.pipeline.open_log import open_log
-from tailrace.publications.catalog_snapshot import CatalogSnapshot
-from tailrace.publications.database_snapshot import DatabaseSnapshot
-from tailrace.publications.subscription import only_columns
-from tailrace.publications.table_to_copy import tables_published
 from tailrace.sources.server_copy import ServerCopy, received_copy
 from tailrace.sources.source import Source
 from tailrace.storage.state_location import definitions_in
@@ -91,31 +87,20 @@ class ServerSource:
         return SeenFeed(published, self.snapshot.seen)
 
     def _chosen(self) -> Iterator[SourceTable]:
-        history = self.log.history
-        there = self.snapshot.tables
-        relations = [each for each in tables_there(history, self.end) if each.oid in there]
-        if not self.publications:
-            for relation in relations:
-                there[relation.oid].check_is(relation, self.end)
-                yield SourceTable(relation, None, self._leaves(relation))
-            return
-        span = self.log.span
-        here = DatabaseSnapshot(span.system, span.database, self.database, CatalogSnapshot(history, int(self.end)))
+        """One that the snapshot has not seen was made behind it, and has no rows there."""
+        span, there = self.log.span, self.snapshot.tables
         definitions = definitions_in(self.state, span.system, span.database) if self.state else ()
-        for table in tables_published(here, self.publications, definitions):
-            published = history.relation_named(table.schema, table.name, int(self.end))
-            assert published is not None, "catalogs say so"
-            if published.oid in there:
-                there[published.oid].check_is(published, self.end)
-            numbers = {column.number for column in published.live_columns if column.name in table.columns}
-            yield SourceTable(only_columns(published, numbers), table.copied, self._leaves(published))
+        for each in relations_to_copy(self.log.history, self.end, span, self.database, self.publications, definitions):
+            if (known := there.get(each.relation.oid)) is not None:
+                known.check_is(each.relation, self.end)
+                yield SourceTable(each.shown, each.where, self._leaves(each.relation.oid, known))
 
-    def _leaves(self, relation: Relation) -> list[Leaf]:
-        if (known := self.snapshot.tables.get(relation.oid)) is not None and known.kind == "r":
+    def _leaves(self, oid: int, known: ServerTable) -> list[Leaf]:
+        if known.kind == "r":
             return [Leaf(known.schema, known.name, known.size)]
         session = self.snapshot.sessions.get()
         try:
-            return [Leaf(*row) for row in session.execute(_LEAVES, [relation.oid]).fetchall()]
+            return [Leaf(*row) for row in session.execute(_LEAVES, [oid]).fetchall()]
         finally:
             self.snapshot.sessions.put(session)
 
