@@ -8,10 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from tailrace.catalog.names.qualified_names import read_table_name, write_table_name
+from tailrace.catalog.names.qualified_names import tables_named, write_table_name
 from tailrace.changes import ORDER
 from tailrace.cli.tables import Listing, write_json, write_listing
-from tailrace.errors import UsageError, count_of
+from tailrace.errors import count_of
 from tailrace.lake.catalog import LakeTable, no_lake
 from tailrace.lake.lake import Lake
 from tailrace.lake.replay import TableReplayed
@@ -65,10 +65,7 @@ def _chosen(lake: Lake, names: Sequence[str]) -> list[LakeTable]:
     tables = sorted((lake.catalog.tables if lake.catalog else {}).values(), key=lambda each: (each.schema, each.name, each.oid))
     if not names:
         return tables
-    wanted = {read_table_name(name): name for name in names}
-    for key, name in wanted.items():
-        if key not in {(each.schema, each.name) for each in tables}:
-            raise UsageError(f'relation "{name}" does not exist', context=f"lake {lake.store.url}", sqlstate="42P01")
+    wanted = tables_named(names, {(each.schema, each.name) for each in tables}, f"lake {lake.store.url}")
     return [each for each in tables if (each.schema, each.name) in wanted]
 
 

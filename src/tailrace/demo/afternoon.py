@@ -18,7 +18,7 @@ from pathlib import Path
 from rich.console import Console
 
 from tailrace.demo.server import Server
-from tailrace.demo.workload import AFTERNOON
+from tailrace.demo.workload import AFTERNOON, run_script
 from tailrace.errors import PeerError
 
 _TAILRACE = (sys.executable, "-m", "tailrace")
@@ -35,8 +35,7 @@ def replicate_and_verify(console: Console, server: Server, home: Path, publicati
         rows = _first_commit(process)
         console.print(f"  {rows:,} rows copied: {time.monotonic() - began:.2f} s")
         with server.connect() as connection:
-            for statement in AFTERNOON.strip().split(";\n"):
-                connection.execute(statement.encode())
+            run_script(connection, AFTERNOON)
         began, end = time.monotonic(), server.value("SELECT pg_current_wal_flush_lsn()")
         _done(("lake", "wait", str(lake), end, "--timeout", f"{_PATIENCE:.0f}s"))
         console.print(f"  what the shop did meanwhile is in the lake, {time.monotonic() - began:.2f} s behind its last COMMIT")

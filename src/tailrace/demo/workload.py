@@ -103,9 +103,14 @@ SELECT 1000000 + n / 20, n % 20, 'sku-' || 1 + n % 2000, 1 + n % 9, (n % 500) + 
 def open_shop(connection: psycopg.Connection[Any]) -> None:
     """Create the tables and run the opening scene."""
     for script in (SCHEMA, OPENING):
-        for statement in script.split(";\n"):
-            if statement.strip():
-                connection.execute(statement)
+        run_script(connection, script)
+
+
+def run_script(connection: psycopg.Connection[Any], script: str) -> None:
+    """Statement by statement, each in a transaction of its own unless it says otherwise."""
+    for statement in script.split(";\n"):
+        if statement.strip():
+            connection.execute(statement.encode())
 
 
 def rush(connect: Callable[[], psycopg.Connection[Any]], transactions: int, progress: Callable[[], None]) -> None:

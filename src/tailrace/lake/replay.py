@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from tailrace.apply.following import KeyReader, that_go_on
 from tailrace.apply.keys import key_of
-from tailrace.catalog.names.qualified_names import read_table_name, write_table_name
+from tailrace.catalog.names.qualified_names import tables_named, write_table_name
 from tailrace.changes import change_batch, change_schema
 from tailrace.dataclass import dataclass
 from tailrace.decode import INSERT, OLD_KEY, OLD_ROW, Batch
@@ -83,14 +83,8 @@ def _chosen(lake: Lake, names: Sequence[str] | None) -> list[int]:
     known = {} if lake.catalog is None else lake.catalog.tables
     if names is None:
         return sorted(known)
-    chosen = []
-    for name in names:
-        wanted = read_table_name(name)
-        found = [each.oid for each in known.values() if (each.schema, each.name) == wanted]
-        if not found:
-            raise UsageError(f'relation "{name}" does not exist', context=f"lake {lake.store.url}", sqlstate="42P01")
-        chosen += found
-    return chosen
+    wanted = tables_named(names, {(each.schema, each.name) for each in known.values()}, f"lake {lake.store.url}")
+    return [each.oid for name in wanted for each in known.values() if (each.schema, each.name) == name]
 
 
 @dataclass(frozen=True, slots=True)

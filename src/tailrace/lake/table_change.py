@@ -87,16 +87,10 @@ def bring_up(
         fingerprint = target.fingerprint_before(target.span.stop)
         version, written = change.commit(
             TableIdentity(
-                target.span,
-                relation,
-                target.style,
-                unbounded,
-                target.dropped,
-                fingerprint,
-                comments=target.said(),
+                target.span, relation, target.style, unbounded, target.dropped, fingerprint, comments=target.said(),
                 quarantine=target.quarantine,
-            )  # fmt: skip
-        )
+            )
+        )  # fmt: skip
     except BaseException:
         change.edit.abandon()
         raise

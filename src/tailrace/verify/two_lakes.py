@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
-from tailrace.catalog.names.qualified_names import read_table_name, write_table_name
-from tailrace.errors import MissingHistory, UsageError
+from tailrace.catalog.names.qualified_names import tables_named, write_table_name
+from tailrace.errors import MissingHistory
 from tailrace.lake.catalog import LakeTable
 from tailrace.lake.position import CONFIGURATION
 from tailrace.lake.table import TableVersion
@@ -28,10 +28,7 @@ def compare_lakes(
 ) -> Iterator[TableCompared]:
     """Table by table, in the order of their names. Raises MissingHistory where rows differ and one lake is behind the other."""
     one, two = ({(each.schema, each.name): each for each in rest.tables} for rest in (first, second))
-    wanted = {read_table_name(name): name for name in tables}
-    for key, text in wanted.items():
-        if key not in one and key not in two:
-            raise UsageError(f'relation "{text}" does not exist', sqlstate="42P01")
+    wanted = tables_named(tables, one.keys() | two.keys())
     for name in sorted(one.keys() | two.keys()):
         if wanted and name not in wanted:
             continue

@@ -19,9 +19,9 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
-from tailrace.catalog.names.qualified_names import read_table_name
+from tailrace.catalog.names.qualified_names import tables_named
 from tailrace.dataclass import dataclass
-from tailrace.errors import MissingHistory, UsageError
+from tailrace.errors import MissingHistory
 from tailrace.pipeline.runner import LocalRunner, Runner
 from tailrace.storage.scratch_folder import scratch_folder
 from tailrace.storage.store import Store
@@ -109,10 +109,7 @@ class Verification:
         """Of the tables that are compared, in the order of their names."""
         names = {each.oid: (each.schema, each.name) for each in self.rest.tables}
         names |= {oid: (each.relation.schema, each.relation.name) for oid, each in self.source.tables.items()}
-        wanted = {read_table_name(name): name for name in self.tables}
-        for key, name in wanted.items():
-            if key not in names.values():
-                raise UsageError(f'relation "{name}" does not exist', sqlstate="42P01")
+        wanted = tables_named(self.tables, names.values())
         return sorted((oid for oid, name in names.items() if not wanted or name in wanted), key=lambda oid: (names[oid], oid))
 
     def _sides(self, oid: int, noted: Callable[[], Path], *, is_own: bool) -> TableSides:

@@ -7,6 +7,7 @@ it is, a doubled quote for one; the rest is folded to lower case. And back: what
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable
 
 from tailrace.errors import UsageError
 from tailrace.types.quoting import quote_identifier, split_identifiers
@@ -39,6 +40,16 @@ def read_table_name(text: str, default_schema: str = "public") -> tuple[str, str
 def read_table_names(text: str) -> list[tuple[str, str]]:
     """Read a list of table names with commas between them."""
     return [read_table_name(part) for part in _LISTED.findall(text)]
+
+
+def tables_named(names: Iterable[str], there: Collection[tuple[str, str]], context: str = "") -> list[tuple[str, str]]:
+    """Schemas and names of these tables, all of which are to be `there`. Raises UsageError (42P01) for one that is not."""
+    found = []
+    for text in names:
+        if (named := read_table_name(text)) not in there:
+            raise UsageError(f'relation "{text}" does not exist', context=context, sqlstate="42P01")
+        found.append(named)
+    return found
 
 
 def write_table_name(schema: str, name: str) -> str:

@@ -94,7 +94,7 @@ def positions_of_keys(rows: DataFiles, staged: Store, by: Sequence[str], search:
     """Where in the file rows lie that have one of the keys."""
     gone = _NONE
     for keys in _keys_for(rows, staged, by, search):
-        index = KeyIndex([_flat(keys[name]) for name in by])
+        index = KeyIndex([flat(keys[name]) for name in by])
         found = [places[index.find([batch[name] for name in by]) >= 0] for places, batch in rows.rows(search.file, by)]
         gone = union(gone, np.concatenate([_NONE, *found]))
     return gone
@@ -106,7 +106,7 @@ def positions_of_copies(
     """Where in the file rows lie that equal one of the rows looked for, of each no more than `most` says, and which of these each is."""
     schema = pa.schema([rows.schema.field(name) for name in by])
     keys = read_staged(staged, [each.file for each in search.keys], schema)
-    index = KeyIndex([_flat(keys[name]) for name in by])
+    index = KeyIndex([flat(keys[name]) for name in by])
     positions, numbers, left = [_NONE], [_NONE], most.copy()
     for places, batch in rows.rows(search.file, by):
         found = index.find([batch[name] for name in by])
@@ -124,7 +124,7 @@ def rows_of_keys(
     """A staged file of the rows of a file that have one of the keys, in these columns; None if none has."""
     found = []
     for keys in _keys_for(rows, staged, by, search):
-        index = KeyIndex([_flat(keys[name]) for name in by])
+        index = KeyIndex([flat(keys[name]) for name in by])
         for places, batch in rows.rows(search.file, columns):
             there = (index.find([batch[name] for name in by]) >= 0) & ~np.isin(places, search.gone)
             if there.any():
@@ -174,10 +174,11 @@ def in_key_order(rows: pa.Table, by: Sequence[str]) -> pa.Table:
 
 def numbered(rows: pa.Table) -> tuple[Numbers, pa.Table]:
     """For each row the number of its values, and the different rows in the order of these numbers."""
-    numbers = KeyIndex([_flat(rows[name]) for name in rows.schema.names]).of_rows
+    numbers = KeyIndex([flat(rows[name]) for name in rows.schema.names]).of_rows
     first = np.unique(numbers, return_index=True)[1]
     return numbers, rows.take(pa.array(first))
 
 
-def _flat(column: pa.ChunkedArray) -> pa.Array:
+def flat(column: pa.ChunkedArray) -> pa.Array:
+    """In one piece."""
     return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)

@@ -27,6 +27,7 @@ from tailrace.delta_log.deletion_vector import union
 from tailrace.lake.files.data_files import FILE_BYTES, DataFiles
 from tailrace.lake.files.edit_tasks import (
     Search,
+    flat,
     in_key_order,
     numbered,
     plain_columns,
@@ -287,7 +288,7 @@ class TableEdit:
         keys = keys if len(at) == len(keys) else keys.take(pa.array(at))
         if not len(at):
             return None
-        index = KeyIndex([_flat(keys[name]) for name in self._by])
+        index = KeyIndex([flat(keys[name]) for name in self._by])
         positions, numbers, rows = [], [], []
         for places, batch in self._sought_in(each, columns):
             found = index.find([batch[name] for name in self._by])
@@ -306,7 +307,7 @@ class TableEdit:
         columns = plain_columns(self._data.schema, self._by)
         bounds = self._data.bounds([each.file for each in self._files], columns)
         known = [name for name, of in bounds.items() if of.lower.null_count + of.upper.null_count < 2 * len(self._files)]
-        in_files = [KeysInFiles.of(bounds[name], _flat(keys[name])) for name in known]
+        in_files = [KeysInFiles.of(bounds[name], flat(keys[name])) for name in known]
         there = reduce(np.intersect1d, [each.files for each in in_files], np.arange(len(self._files)))
         return [_Candidate(self._files[place], place, in_files) for place in there.tolist()]
 
@@ -344,7 +345,3 @@ def _from_to(rows: pa.Table, name: str, low: pa.Scalar | None, high: pa.Scalar |
         below = pc.fill_null(pc.less(rows[name], high), False)
         keep = below if keep is None else pc.and_(keep, below)
     return rows if keep is None else rows.filter(keep)
-
-
-def _flat(column: pa.ChunkedArray) -> pa.Array:
-    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
