@@ -60,7 +60,7 @@ def commented_columns(schema: pa.Schema, there: pa.Schema | None, comments: Lake
     ours, said = _from_source(setting), comments.columns if comments is not None else {}
 
     def commented(field: pa.Field, before: pa.Field | None, *, is_column: bool) -> pa.Field:
-        comment = (before.metadata or {}).get(_COMMENT, b"").decode() if before is not None else ""
+        comment = comment_of(before) if before is not None else ""
         if is_column and field.name in said:
             comment = said[field.name] or ("" if field.name in ours else comment)
         if comments is not None and comments.in_changes and not is_column and field.name in _ROW:
