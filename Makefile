@@ -64,7 +64,7 @@ MINUTES ?= 10
 fuzz: $(READY) ## generated workloads on all majors for MINUTES=10, every line compared (needs npm)
 	PYTHONPATH=tests $(BIN)/python tests/fuzz.py --minutes $(MINUTES)
 
-bench: $(READY) ## PostgreSQL's walsender and tailrace on the same WAL, streams of tailrace serve, a server's log received beside pg_receivewal, updates of a large table of the lake beside MERGE, an hour of commits to it, from COMMIT until its readers see a row, a transaction of ten million rows, a backlog beside a walsender, and how long the command takes to start (two hours; needs npm)
+bench: $(READY) ## PostgreSQL's walsender and tailrace on the same WAL, streams of tailrace serve, a server's log received beside pg_receivewal, updates of a large table of the lake beside MERGE, an hour of commits to it, from COMMIT until its readers see a row, a transaction of ten million rows, a backlog beside a walsender, a first copy and verify beside psql's copy, and how long the command takes to start (two hours; needs npm)
 	$(BIN)/python benchmarks/bench.py
 	$(BIN)/python benchmarks/serve.py
 	$(BIN)/python benchmarks/live.py
@@ -76,6 +76,8 @@ bench: $(READY) ## PostgreSQL's walsender and tailrace on the same WAL, streams 
 	$(BIN)/python benchmarks/lake_visible.py --layout mirror
 	$(BIN)/python benchmarks/lake_large.py
 	$(BIN)/python benchmarks/lake_backlog.py
+	$(BIN)/python benchmarks/first_copy.py --rows 10000000 --runs 3
+	$(BIN)/python benchmarks/verify.py --rows 10000000 --runs 3
 	$(BIN)/python benchmarks/start.py
 
 bench-small: $(READY) ## the same in twelve minutes
@@ -90,6 +92,8 @@ bench-small: $(READY) ## the same in twelve minutes
 	$(BIN)/python benchmarks/lake_visible.py --layout mirror --rows 500000 --seconds 10
 	$(BIN)/python benchmarks/lake_large.py --rows 2000000 --changes 400000
 	$(BIN)/python benchmarks/lake_backlog.py --rows 1000000 --runs 1
+	$(BIN)/python benchmarks/first_copy.py --rows 1000000 --runs 1
+	$(BIN)/python benchmarks/verify.py --rows 1000000 --runs 1
 	$(BIN)/python benchmarks/start.py
 
 check: $(READY) ## ruff (rules and format) and mypy
