@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -47,11 +48,17 @@ class Storm:
         while not self._stops.is_set():
             with suppress(psycopg.Error), self._server.connect() as connection:  # the server is killed, too
                 connection.execute(f"SET synchronous_commit = {'off' if client == 1 else 'on'}".encode())
+                self._commit_prepared(connection, client)
                 while not self._stops.is_set():
                     number += 10
                     for statement in self._transaction(client, number, dice):
                         connection.execute(statement.encode())
             time.sleep(0.05)
+
+    def _commit_prepared(self, connection: psycopg.Connection[Any], client: int) -> None:
+        """Those of this client that were left when the server was killed: its next transactions would wait for their rows, for ever."""
+        for (name,) in connection.execute("SELECT gid FROM pg_prepared_xacts WHERE gid LIKE %s", (f"p{client}________",)).fetchall():
+            connection.execute(f"COMMIT PREPARED '{name}'".encode())
 
     def _transaction(self, client: int, number: int, dice: random.Random) -> Iterator[str]:
         yield "BEGIN"
