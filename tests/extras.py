@@ -180,12 +180,11 @@ options = {"database": "app", "table": "public.a", "startLsn": sys.argv[2]}
 print(spark.read.format("tailrace").options(**options).load(sys.argv[1]).count())
 """
 STATEMENT = """
-import sys
-from tailrace import spark
-from tailrace.spark.session import session
+from tailrace import spark as tailrace_spark
 query = "SELECT count(*) AS n FROM pg_replication_slots"
-print(spark.sql(session("local[1]", quiet=True), query, source=sys.argv[1], database="app", state=sys.argv[2]).first().n)
+print(tailrace_spark.sql(spark, query, source=sys.argv[1], database="app", state=sys.argv[3]).first().n)
 """
+"""Behind what makes the frame."""
 MIRROR = """
 import sys, tailrace
 from deltalake import DeltaTable
@@ -279,12 +278,8 @@ def reads_a_frame(home: Home, case: Case) -> None:
     assert int(home.printed("python", "-c", FRAME, case.data_dir, case.meta["start_lsn"])) == changes
 
 
-def reads_spark_sql(home: Home, case: Case) -> None:
-    assert home.printed("python", "-c", STATEMENT, case.data_dir, home.path / "state") == "0\n"
-
-
 def brings_java(home: Home, case: Case) -> None:
-    """Where there is none: nothing on the PATH but what Spark's own scripts call."""
+    """Where there is none: nothing on the PATH but what Spark's own scripts call. A statement of SQL runs in the same session."""
     tools = home.path / "tools"
     tools.mkdir()
     for name in ("bash", "sh", "env", "dirname", "ps", "rm"):
@@ -292,8 +287,8 @@ def brings_java(home: Home, case: Case) -> None:
         if found:
             (tools / name).symlink_to(found)
     changes = sum("\ttable public.a: " in line for line in case.expected.splitlines())
-    words = ("python", "-c", FRAME, case.data_dir, case.meta["start_lsn"])
-    assert int(home.printed(*words, PATH=str(tools), JAVA_HOME="")) == changes
+    words = ("python", "-c", FRAME + STATEMENT, case.data_dir, case.meta["start_lsn"], home.path / "state")
+    assert home.printed(*words, PATH=str(tools), JAVA_HOME="") == f"{changes}\n0\n"
 
 
 Trial = Callable[[Home, Case], None]
@@ -308,8 +303,7 @@ EXTRAS: dict[str, tuple[tuple[str, ...], list[Trial]]] = {
     "stores": (("stores",), [opens_a_bucket]),
     "status": (("cli", "delta", "status"), [serves_its_status]),
     "spark": (("spark",), [reads_a_frame]),
-    "spark_sql": (("spark", "sql"), [reads_spark_sql]),
-    "java": (("spark", "java"), [brings_java]),
+    "java": (("spark", "sql", "java"), [brings_java]),
 }
 """A name, the extras that are installed, and what is tried; `any` has the wheel for any Python, the others that of this one."""
 

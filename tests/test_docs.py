@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from support.cases import DBNAME
+from support.quick_commands import quick_commands
 from support.servers import Server
 
 ROOT = Path(__file__).parents[1]
@@ -55,6 +56,12 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]
         }
 
 
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with quick_commands(tmp_path_factory.mktemp("bin")) as path:
+        yield path
+
+
 @pytest.mark.postgres
 @pytest.mark.spark
 @pytest.mark.parametrize(
@@ -65,7 +72,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]
     ],
 )
 def test_code_blocks_run(
-    page: Path, places: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+    page: Path, places: dict[str, str], path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     # Spark starts first: Java and its Python workers stay where they were started, and this folder goes.
     names = {"spark": request.getfixturevalue("spark")}
@@ -79,12 +86,12 @@ def test_code_blocks_run(
         if language == "python":
             exec(compile(here, f"{page.name}", "exec"), names)
         else:
-            _shell(here)
+            _shell(here, path)
     assert ran
 
 
-def _shell(code: str) -> None:
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+def _shell(code: str, path: str) -> None:
+    environment = {**os.environ, "PATH": path}
     before = set(Path().iterdir())
     done = subprocess.run(["bash", "-euc", code], env=environment, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, f"{code}\n{done.stderr}"

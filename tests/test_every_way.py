@@ -22,7 +22,7 @@ SHORT = ("origin", 18, "with_slot")
 """So few records that it goes through in seconds."""
 EVERY = some_of([SHORT, *(case for case in CASES if case != SHORT)], len(CASES))
 MOST_WINDOWS = 20
-ONE_BY_ONE = 1000
+ONE_BY_ONE, FEW = 1000, 200
 KILLS, GROWTHS = 12, 8
 
 
@@ -93,11 +93,14 @@ def test_a_speculative_insert_waits_for_its_verdict_whatever_comes_between(tmp_p
     compared.check_all(compared.road.in_windows(streamed, cuts), f"record by record, {len(cuts)} from {cuts[0]} on")
 
 
-@pytest.mark.parametrize("name", EVERY)
-def test_windows_of_one_record(name: tuple[str, int, str], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [pytest.param(SHORT, FEW, id="a-few"), *(pytest.param(case, ONE_BY_ONE, marks=pytest.mark.marathon) for case in CASES)],
+)
+def test_windows_of_one_record(name: tuple[str, int, str], count: int, tmp_path: Path) -> None:
     """Of logs that are longer, so many in a row."""
     compared, dice = _compared(name, tmp_path)
-    cuts = one_by_one(compared.road.records, ONE_BY_ONE, dice)
+    cuts = one_by_one(compared.road.records, count, dice)
     compared.check_all(compared.road.in_windows(compared.outlets, cuts), f"record by record, {len(cuts)} from {cuts[0]} on")
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from support.command import Run
+from support.command import Run, ran
 from support.own_database import own_database
 from support.s3_servers import SeaweedFS
 from support.servers import Server
@@ -342,8 +342,7 @@ def test_a_second_one_over_a_connection(server: Server, tmp_path: Path) -> None:
         _ended(first)
     assert different(server, place.store) == []
     server.say("INSERT INTO bag VALUES (2, 'nobody has this')")
-    words = [TAILRACE, "mirror", server.dsn(), "--database", server.dbname, "--to", place.url, "--state", tmp_path / "three"]
-    done = subprocess.run(list(map(str, words)), capture_output=True, text=True, check=False)
+    done = ran("mirror", server.dsn(), "--database", server.dbname, "--to", place.url, "--state", tmp_path / "three")
     assert (done.returncode, "has confirmed" in done.stderr) == (1, True)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -14,9 +13,9 @@ import psycopg
 import pytest
 
 from support.acquired import acquired, looked
-from support.command import Run
+from support.command import Run, ran
+from support.forked import forked
 from support.servers import Server
-from support.slots import TAILRACE
 from support.waiting import until
 from tailrace.client.receiver import Receiver
 from tailrace.client.reception import receiving
@@ -84,8 +83,7 @@ def _in_sync(server: Server) -> None:
 
 def _create(server: Server, state: Path, *names: str) -> None:
     for name in names:
-        words = [TAILRACE, "slot", "create", name, server.dsn(), "--database", "app", "--state", str(state)]
-        subprocess.run(words, check=True, capture_output=True)
+        ran("slot", "create", name, server.dsn(), "--database", "app", "--state", state).check_returncode()
 
 
 def test_on_waits_for_our_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,10 +186,8 @@ def test_a_commit_returns_when_the_clients_have_its_row(tmp_path: Path) -> None:
     with _server() as server, ExitStack() as stack:
         _create(server, state, "a", "b")
         for file in files:
-            words = [TAILRACE, "slot", "receive", file.name, "--state", str(state), "-f", str(file)]
-            process = stack.enter_context(
-                subprocess.Popen([*words, "--synchronous-standby-names", "2 (a, b)"], stderr=subprocess.DEVNULL)
-            )
+            words = ["slot", "receive", file.name, "--state", state, "-f", file]
+            process = stack.enter_context(forked([*words, "--synchronous-standby-names", "2 (a, b)"]))
             stack.callback(process.terminate)
         until(lambda: bool(server.sql(CONFIRMED)))
         _name(server, "tailrace")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
+from support.command import ran
 from support.decoding import check_equal
+from support.forked import forked
 from support.servers import Server
-from support.slots import TAILRACE, peeked_text
+from support.slots import peeked_text
 from support.standbys import caught_up, standby_of
 from support.waiting import until
 
@@ -34,11 +35,10 @@ def test_every_line_of_both(major: int, tmp_path: Path) -> None:
     with Server(major, KEEPS, dbname="app") as primary, standby_of(primary, tmp_path) as standby:
         primary.say(create)
         caught_up(standby, primary)
-        words = [TAILRACE, "slot", "create", "ours", standby.dsn(), "--database", "app", "--state", str(state)]
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        done = ran("slot", "create", "ours", standby.dsn(), "--database", "app", "--state", state)
         assert done.returncode == 0, done.stderr
-        receive = [TAILRACE, "slot", "receive", "ours", "--state", str(state), "-f", str(file), "-F", "0.1"]
-        with subprocess.Popen(receive, stderr=subprocess.DEVNULL) as consumer:
+        receive = ["slot", "receive", "ours", "--state", str(state), "-f", str(file), "-F", "0.1"]
+        with forked(receive) as consumer:
             try:
                 _busy(primary, 0)
                 before = peeked_text(primary, "theirs")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -13,10 +12,9 @@ from typing import Any
 import pytest
 
 from support.archives import written_by_servers
-from support.command import Run
+from support.command import Run, ran
 from support.decoding import check_equal
 from support.servers import Server
-from support.slots import TAILRACE
 from support.standbys import caught_up
 from support.waiting import until
 from tailrace.client.receiver import Receiver
@@ -283,8 +281,8 @@ def test_of_a_slot(theirs: Path, tailrace: Run, tmp_path: Path) -> None:
 def test_of_wal_receive(theirs: Path, tmp_path: Path) -> None:
     with _archiving(18, theirs) as server:
         _leave_behind(server, tmp_path / "a")
-        words = [TAILRACE, "wal", "receive", server.dsn(), "--to", tmp_path / "a", "--endpos", server.flush_lsn()]
-        done = subprocess.run([*words, "--restore-command", f"cp {theirs}/%f %p"], capture_output=True, text=True, check=False)
+        words = ["wal", "receive", server.dsn(), "--to", tmp_path / "a", "--endpos", server.flush_lsn()]
+        done = ran(*words, "--restore-command", f"cp {theirs}/%f %p")
         assert done.returncode == 0, done.stderr
         assert "restored log file" in done.stderr
         assert done.stdout == ""

@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 
 from support.acquired import acquired
-from support.command import Run
+from support.command import Run, ran
 from support.decoding import check_equal
+from support.forked import forked
 from support.load import loaded
 from support.servers import Server
 from support.slots import TAILRACE
@@ -286,8 +287,7 @@ def test_an_archive_of_one_s_own(tailrace: Run, tmp_path: Path) -> None:
         def receive(*words: object) -> list[int]:
             _go_on(server)
             server.say("INSERT INTO t (v) VALUES ('x')")
-            command = [TAILRACE, "wal", "receive", server.dsn(), "--to", archive, "--endpos", server.flush_lsn(), *words]
-            done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
+            done = ran("wal", "receive", server.dsn(), "--to", archive, "--endpos", server.flush_lsn(), *words)
             assert done.returncode == 0, done.stderr
             return _whole(archive)
 
@@ -339,8 +339,8 @@ def test_a_physical_slot(tailrace: Run, tmp_path: Path) -> None:
         )
         assert (code, 'is received with the physical replication slot "p"' in err) == (1, True)
         _create(tailrace, "b", server, state)
-        receive = [TAILRACE, "slot", "receive", "a", "--state", state, "-f", tmp_path / "out"]
-        with subprocess.Popen(receive, stderr=subprocess.DEVNULL) as consumer:
+        receive = ["slot", "receive", "a", "--state", state, "-f", tmp_path / "out"]
+        with forked(receive) as consumer:
             until(lambda: server.sql(query) == [("physical", True)])
             assert tailrace("slot", "drop", "b", "--state", state)[0] == 0
             consumer.terminate()

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
+from support.command import ran
+from support.forked import forked
 from support.proxies import proxy
 from support.servers import Server
-from support.slots import TAILRACE
 from support.waiting import until
 from tailrace.client import replication_connection
 from tailrace.client.receiver import Receiver
@@ -27,7 +27,7 @@ def test_a_signal_ends_who_waits_for_it(tmp_path: Path) -> None:
     with proxy() as port:
         dsn = f"host=127.0.0.1 port={port} user=nobody"
         for words in (["wal", "receive", dsn, "--to", str(tmp_path / "archive")], ["wal", "stat", dsn]):
-            with subprocess.Popen([TAILRACE, *words], stderr=subprocess.DEVNULL) as process:
+            with forked(words) as process:
                 time.sleep(1.5)
                 process.terminate()
                 try:
@@ -40,13 +40,12 @@ def test_a_consumer_takes_meanwhile_what_is_at_hand(tmp_path: Path) -> None:
     state, file = tmp_path / "state", tmp_path / "out"
     with Server(18, KEEPS, dbname="app") as server, proxy() as port:
         server.say("CREATE TABLE t (id int PRIMARY KEY)")
-        words = [TAILRACE, "slot", "create", "s", server.dsn(), "--database", "app", "--state", str(state)]
-        subprocess.run(words, check=True, capture_output=True)
+        ran("slot", "create", "s", server.dsn(), "--database", "app", "--state", state).check_returncode()
         server.say("INSERT INTO t VALUES (7)")
-        subprocess.run([TAILRACE, "slot", "peek", "s", "--state", str(state)], check=True, capture_output=True)
+        ran("slot", "peek", "s", "--state", state).check_returncode()
         ReceivedLog(state / "received")._write(ServerAddress(f"host=127.0.0.1 port={port}"))
-        receive = [TAILRACE, "slot", "receive", "s", "--state", str(state), "-f", str(file), "-F", "0.1"]
-        with subprocess.Popen(receive, stderr=subprocess.DEVNULL) as consumer:
+        receive = ["slot", "receive", "s", "--state", str(state), "-f", str(file), "-F", "0.1"]
+        with forked(receive) as consumer:
             try:
                 until(lambda: file.exists() and "id[integer]:7" in file.read_text())
                 consumer.terminate()

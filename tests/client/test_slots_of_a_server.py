@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import random
-import subprocess
 import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from support.command import Run
+from support.command import Run, ran
 from support.decoding import check_equal
+from support.forked import forked
 from support.load import loaded
 from support.servers import Server
-from support.slots import TAILRACE, peeked_text
+from support.slots import peeked_text
 from support.waiting import until
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.sources import received_log as received
@@ -32,11 +32,10 @@ def test_it_receives_what_the_servers_slot_gives(major: int, tmp_path: Path) -> 
         server.say(
             "CREATE TABLE before (id int PRIMARY KEY)", "SELECT pg_create_logical_replication_slot('theirs', 'test_decoding')"
         )
-        words = [TAILRACE, "slot", "create", "ours", server.dsn(), "--database", "app", "--state", str(state)]
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        done = ran("slot", "create", "ours", server.dsn(), "--database", "app", "--state", state)
         assert done.returncode == 0, done.stderr
-        receive = [TAILRACE, "slot", "receive", "ours", "--state", str(state), "-f", str(file), "-F", "0.1"]
-        with subprocess.Popen(receive, stderr=subprocess.DEVNULL) as consumer:
+        receive = ["slot", "receive", "ours", "--state", str(state), "-f", str(file), "-F", "0.1"]
+        with forked(receive) as consumer:
             try:
                 for turn in range(3):
                     server.say(
@@ -131,19 +130,18 @@ def test_every_line_once_whatever_is_killed(kills: int, seconds: float, tmp_path
             "CREATE TABLE t (id serial PRIMARY KEY, v text)",
             "SELECT pg_create_logical_replication_slot('theirs', 'test_decoding')",
         )
-        words = [TAILRACE, "slot", "create", "ours", server.dsn(), "--database", "app", "--state", str(state)]
-        subprocess.run(words, check=True, capture_output=True)
-        receive = [TAILRACE, "slot", "receive", "ours", "--state", str(state), "-f", str(file)]
+        ran("slot", "create", "ours", server.dsn(), "--database", "app", "--state", state).check_returncode()
+        receive = ["slot", "receive", "ours", "--state", str(state), "-f", str(file)]
         with loaded(server):
             for number in range(kills):
-                with subprocess.Popen(receive, stderr=subprocess.DEVNULL) as process:
+                with forked(receive) as process:
                     time.sleep(dice.uniform(0, seconds))
                     process.kill()
                 if number % 4 == 3:
                     server.crash()
                     server.start()
         end = server.flush_lsn()
-        subprocess.run([*receive, "--endpos", end], check=True, timeout=120, stderr=subprocess.DEVNULL)
+        ran(*receive, "--endpos", end).check_returncode()
         check_equal(file.read_text(), peeked_text(server))
         whole = sorted((state / "received").glob("0*[0-9A-F]"))
         assert len(whole) > kills // 2
@@ -158,12 +156,10 @@ def test_two_consumers_share_a_receiver(tmp_path: Path) -> None:
     with Server(18, KEEPS, dbname="app") as server:
         server.say("CREATE TABLE t (id int PRIMARY KEY)")
         for name in ("a", "b"):
-            words = [TAILRACE, "slot", "create", name, server.dsn(), "--database", "app", "--state", str(state)]
-            subprocess.run(words, check=True, capture_output=True)
+            ran("slot", "create", name, server.dsn(), "--database", "app", "--state", state).check_returncode()
         files = {name: tmp_path / name for name in ("a", "b")}
         consumers = {
-            name: subprocess.Popen([TAILRACE, "slot", "receive", name, "--state", str(state), "-f", str(file), "-F", "0.1"])
-            for name, file in files.items()
+            name: forked(["slot", "receive", name, "--state", state, "-f", file, "-F", "0.1"]) for name, file in files.items()
         }
         try:
             server.say("INSERT INTO t VALUES (1)")

@@ -23,6 +23,7 @@ def _no_process_is_left():
     assert psutil.Process().children() == before
 
 
+@pytest.mark.marathon  # `make demo` runs it whole before a change lands
 def test_it_runs_and_leaves_nothing(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     _let_the_server_in(tmp_path)

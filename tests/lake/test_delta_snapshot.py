@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import random
 import shutil
 import uuid
@@ -18,6 +17,7 @@ from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction, w
 
 from support.delta_tables import SAID, begin_table, commit_until, data_file, table_rows
 from support.folder_store import FolderStore
+from support.forked import PROCESSES
 from tailrace.delta_log.actions import Action, AddFile, AppTransaction, RemoveFile, write_actions
 from tailrace.delta_log.checkpoint import read_tombstones, write_checkpoint
 from tailrace.delta_log.deletion_vector import inline_vector, write_vectors
@@ -346,9 +346,8 @@ def test_a_commit_whose_answer_was_lost_is_made_once(tmp_path: Path) -> None:
 
 def test_of_those_who_commit_at_once_one_wins_each_version(tmp_path: Path) -> None:
     store, _, _ = begin_table(tmp_path)
-    processes = multiprocessing.get_context("spawn")
-    start, results = processes.Barrier(3), processes.Queue()
-    writers = [processes.Process(target=commit_until, args=(tmp_path, 31, start, results, f"w{number}")) for number in range(3)]
+    start, results = PROCESSES.Barrier(3), PROCESSES.Queue()
+    writers = [PROCESSES.Process(target=commit_until, args=(tmp_path, 31, start, results, f"w{number}")) for number in range(3)]
     for writer in writers:
         writer.start()
     won = sorted(version for _ in writers for version in results.get(timeout=60))

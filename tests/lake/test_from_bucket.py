@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from support.buckets import BucketArchive
+from support.command import ran
 from support.s3_servers import SeaweedFS
 from support.servers import Server
 from support.slots import TAILRACE
@@ -57,8 +58,7 @@ class Shipped:
     def capture(self) -> None:
         """A catalog state, of before there was anything, put into the bucket."""
         file = self.home / "state"
-        words = (TAILRACE, "catalog", "capture", self.server.data_dir, "--database", self.server.dbname, "-o", file)
-        subprocess.run(list(map(str, words)), check=True, capture_output=True)
+        ran("catalog", "capture", self.server.data_dir, "--database", self.server.dbname, "-o", file).check_returncode()
         self.archive.store.put("states/begin", file.read_bytes())
         file.unlink()
 

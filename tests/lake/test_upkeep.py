@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import signal
 import time
@@ -19,6 +18,7 @@ from deltalake import DeltaTable
 from lake.test_lake import _apply, _check_equal, _run, store  # noqa: F401 - a fixture
 from lake.test_maintenance import Clock, clock  # noqa: F401 - a fixture
 from support.command import Run
+from support.forked import PROCESSES
 from support.servers import Server
 from tailrace.errors import UsageError
 from tailrace.lake.changelog import append_changes
@@ -228,9 +228,7 @@ def test_the_next_run_removes_what_a_killed_one_left(server: Server, tmp_path: P
     if begun:
         WRITERS[kind](open_feed(server.data_dir, "postgres"), folder)
     server.say("INSERT INTO a VALUES (2)", "UPDATE b SET v = 1 WHERE id % 7 = 0", "INSERT INTO b VALUES (2000, 2)")
-    process = multiprocessing.get_context("spawn").Process(
-        target=_killed_in_commit, args=(kind, str(server.data_dir), str(folder))
-    )
+    process = PROCESSES.Process(target=_killed_in_commit, args=(kind, str(server.data_dir), str(folder)))
     process.start()
     process.join(60)
     assert process.exitcode == -signal.SIGKILL

@@ -56,7 +56,7 @@ ALTER TABLE bag RENAME TO sack;
     + "\nDELETE FROM bag WHERE a % 5 = 0;\nUPDATE bag SET b = 'x' WHERE a % 5 = 1;\nINSERT INTO emptied VALUES (1, 2);",
     fill_again="INSERT INTO retyped SELECT n, n FROM generate_series(20000, 21000) n;\nINSERT INTO emptied VALUES (2, 2);",
 )
-SMALL = Scanning(window=WindowSize(wal_bytes=1 << 15))
+SMALL = Scanning(window=WindowSize(wal_bytes=1 << 17))
 
 
 @pytest.fixture(scope="module")

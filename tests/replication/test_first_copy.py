@@ -18,6 +18,8 @@ import pytest
 
 from lake.test_mirror import TYPES
 from support.builds import find_build
+from support.command import ran
+from support.forked import forked
 from support.own_database import own_database
 from support.sampling import some_of
 from support.servers import Server
@@ -57,7 +59,7 @@ def _words(server: Server, home: Path, *more: str, dsn: str = "") -> list[str]:
 
 def _mirrored(server: Server, home: Path, *more: str, dsn: str = "") -> str:
     """What it printed."""
-    done = subprocess.run(_words(server, home, *more, dsn=dsn), capture_output=True, text=True, check=False, timeout=120)
+    done = ran(*_words(server, home, *more, dsn=dsn)[1:])
     assert done.returncode == 0, done.stderr
     return done.stdout + done.stderr
 
@@ -195,7 +197,7 @@ def test_rows_that_cannot_be_applied(server: Server, tmp_path: Path, layout: str
         "INSERT INTO t SELECT g, CASE WHEN g % 100 = 7 THEN 'NaN' ELSE g / 4.0 END, '10.0.0.1', '2020-01-01' FROM generate_series(1, 1000) g",
     )
     options = ("--layout", layout, "--on-error")
-    refused = subprocess.run(_words(server, tmp_path, *options, "stop"), capture_output=True, text=True, check=False, timeout=60)
+    refused = ran(*_words(server, tmp_path, *options, "stop")[1:])
     assert (refused.returncode, 'table public.t, column "n"' in refused.stderr) == (1, True), refused.stderr
     said = _mirrored(server, tmp_path, *options, "quarantine")
     assert "10 changes of table public.t went into quarantine" in said
@@ -304,7 +306,7 @@ def test_killed_while_it_copies(server: Server, tmp_path: Path) -> None:
     with storm(server, 77, pause=0.05):
         for _ in range(8):
             words = _words(server, tmp_path, "--copy-rate", "4MB")  # so that it takes longer than it is given
-            with subprocess.Popen(words, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
+            with forked(words[1:]) as process:
                 threading.Event().wait(1 + dice.random() * 3)
                 killed += process.poll() is None and _awaits(tmp_path)
                 process.kill()
@@ -324,7 +326,7 @@ def test_a_killed_run_is_gone_on_with(server: Server, tmp_path: Path) -> None:
         "CREATE TABLE b (id int PRIMARY KEY, v text)", "INSERT INTO b SELECT g, repeat(md5(g::text), 20) FROM generate_series(1, 20000) g",
     )  # fmt: skip
     words = _words(server, tmp_path, "--copy-rate", "500kB/s")
-    with subprocess.Popen(words, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
+    with forked(words[1:]) as process:
         until(lambda: process.poll() is not None or _copied(tmp_path) == {"a"})
         server.say("UPDATE a SET v = 'second' WHERE id < 10", "DELETE FROM a WHERE id = 50", "INSERT INTO a VALUES (101, 'new')")
         assert process.poll() is None
@@ -360,9 +362,7 @@ def test_how_fast_it_may_be_read(server: Server, tmp_path: Path) -> None:
     _mirrored(server, tmp_path, "--copy-rate", "1MB/s")
     assert time.monotonic() - began > 3.5
     assert read_table(tmp_path / "lake/public.t").num_rows == 4000
-    wrong = subprocess.run(
-        _words(server, tmp_path, "--copy-rate", "fast"), capture_output=True, text=True, check=False, timeout=60
-    )
+    wrong = ran(*_words(server, tmp_path, "--copy-rate", "fast")[1:])
     assert (wrong.returncode, "invalid size" in wrong.stderr) == (1, True), wrong.stderr
 
 
@@ -376,7 +376,7 @@ def test_what_may_not_be_read(server: Server, tmp_path: Path) -> None:
     server.say("CREATE TABLE t (id int PRIMARY KEY)", "CREATE ROLE reader LOGIN REPLICATION", "INSERT INTO t VALUES (1)")
     server.say("GRANT EXECUTE ON FUNCTION pg_read_binary_file(text, bigint, bigint, boolean) TO reader")
     dsn = server.dsn().replace("user=postgres", "user=reader")
-    done = subprocess.run(_words(server, tmp_path, dsn=dsn), capture_output=True, text=True, check=False, timeout=60)
+    done = ran(*_words(server, tmp_path, dsn=dsn)[1:])
     server.say("GRANT SELECT ON t TO reader")
     assert (done.returncode, "permission denied for table t" in done.stderr, "GRANT SELECT" in done.stderr) == (1, True, True), (
         done.stderr

@@ -57,7 +57,9 @@ class Storm:
 
     def _commit_prepared(self, connection: psycopg.Connection[Any], client: int) -> None:
         """Those of this client that were left when the server was killed: its next transactions would wait for their rows, for ever."""
-        for (name,) in connection.execute("SELECT gid FROM pg_prepared_xacts WHERE gid LIKE %s", (f"p{client}________",)).fetchall():
+        for (name,) in connection.execute(
+            "SELECT gid FROM pg_prepared_xacts WHERE gid LIKE %s", (f"p{client}________",)
+        ).fetchall():
             connection.execute(f"COMMIT PREPARED '{name}'".encode())
 
     def _transaction(self, client: int, number: int, dice: random.Random) -> Iterator[str]:
@@ -142,7 +144,7 @@ def _raging(of_subscriber: int, of_source: int, home: Path, seed: int) -> Iterat
 
 @pytest.mark.parametrize(
     ("of_subscriber", "of_source", "rounds"),
-    [pytest.param(18, 18, 1), pytest.param(16, 18, 2, marks=pytest.mark.marathon)]
+    [pytest.param(18, 18, 1, marks=pytest.mark.marathon), pytest.param(16, 18, 2, marks=pytest.mark.marathon)]
     + [pytest.param(subscriber, source, 2, marks=pytest.mark.matrix) for subscriber, source in ((14, 18), (18, 14), (15, 16), (17, 15), (16, 17))],
 )  # fmt: skip
 def test_tables_are_copied_while_others_write(of_subscriber: int, of_source: int, rounds: int, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,9 +12,9 @@ import psycopg
 import pytest
 
 from lake.test_mirror import TYPES
+from support.command import ran
 from support.served import Served
 from support.servers import Server
-from support.slots import TAILRACE
 from support.waiting import until
 
 pytestmark = pytest.mark.postgres
@@ -130,8 +129,8 @@ def test_a_publication_that_is_defined_beside_the_source(tmp_path: Path) -> None
         for side in (source, there):
             side.say("CREATE TABLE t (id int PRIMARY KEY, v text, w int)")
         source.say("INSERT INTO t SELECT g, 'v' || g, g FROM generate_series(1, 9) g")
-        words = [TAILRACE, "publication", "create", "here FOR TABLE t (id, w) WHERE (id % 2 = 0)", source.dsn()]
-        subprocess.run([*words, "--database", source.dbname, "--state", tmp_path / "state"], check=True, capture_output=True)
+        words = ["publication", "create", "here FOR TABLE t (id, w) WHERE (id % 2 = 0)", source.dsn()]
+        ran(*words, "--database", source.dbname, "--state", tmp_path / "state").check_returncode()
         with Served(source.dsn(), tmp_path / "state") as served:
             there.say(f"CREATE SUBSCRIPTION s CONNECTION '{served.dsn()}' PUBLICATION here")
             until(lambda: there.sql("SELECT * FROM t ORDER BY id") == [(each, None, each) for each in (2, 4, 6, 8)])

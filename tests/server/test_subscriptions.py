@@ -11,9 +11,9 @@ import psycopg
 import pytest
 
 from support.builds import find_build
+from support.command import ran
 from support.served import Served
 from support.servers import Server
-from support.slots import TAILRACE
 
 pytestmark = pytest.mark.postgres
 PAIRS = [
@@ -126,8 +126,8 @@ def test_a_publication_that_is_defined_here(tmp_path: Path) -> None:
     with Server(18) as source, Server(18, SOON) as subscriber:
         for side in (source, subscriber):
             side.say("CREATE SCHEMA shop", "CREATE TABLE t (id int PRIMARY KEY, v text, w int)", "CREATE TABLE shop.s (i int)")
-        words = [TAILRACE, "publication", "create", f"here {statement}", source.data_dir, "--database", source.dbname]
-        subprocess.run([*words, "--state", tmp_path / "state"], check=True, capture_output=True)
+        words = ["publication", "create", f"here {statement}", source.data_dir, "--database", source.dbname]
+        ran(*words, "--state", tmp_path / "state").check_returncode()
         with Served(source.data_dir, tmp_path / "state") as served, subscriber.connect(autocommit=True) as there:
             where = served.dsn()
             there.execute(f"CREATE SUBSCRIPTION s CONNECTION '{where}' PUBLICATION here WITH (copy_data = false)".encode())

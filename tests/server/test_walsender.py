@@ -13,6 +13,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from support.command import ran
 from support.raw_client import RawClient, said
 from support.raw_stream import WHO, RawStream
 from support.served import Served
@@ -214,7 +215,7 @@ def test_one_at_a_time_has_a_slot(server: Server, served: Served) -> None:
             ):
                 with pytest.raises(psycopg.errors.ObjectInUse, match=message):
                     client.execute(command.encode())
-        done = subprocess.run([TAILRACE, "slot", "get", "s", *state], capture_output=True, text=True, check=False, timeout=60)
+        done = ran("slot", "get", "s", *state)
         assert (done.returncode, message in done.stderr) == (1, True)
         assert _column(served, "s", "active_pid") == key.pid
         waiting = RawClient(served.port, **WHO)

@@ -32,6 +32,7 @@ class RawStream:
 
     def __init__(self, served: Listening, slot: str, start: str = "0/0", plugin_options: str = "", **more: str) -> None:
         self.client = RawClient(served.port, **WHO, **more)
+        assert any(isinstance(each, m.ReadyForQuery) for each in self.client.greeting), "the server went during the login"
         self.begin(slot, start, plugin_options)
 
     def begin(self, slot: str, start: str = "0/0", options: str = "") -> None:

@@ -20,7 +20,7 @@ from typing import Any, Self
 
 import psycopg
 
-from support.slots import TAILRACE
+from support.forked import Forked, forked
 
 _SECONDS = 60
 
@@ -32,8 +32,8 @@ class Served:
         self.dbname, self.user, self.state = dbname, user, state
         self.port = _free_port()
         self.log = Path(tempfile.mkstemp(prefix="tailrace-served-", suffix=".log")[1])
-        self._words = [TAILRACE, "serve", str(source), "--state", str(state), "--port", str(self.port), *options]
-        self.process: subprocess.Popen[bytes] | None = None
+        self._words = ["serve", str(source), "--state", str(state), "--port", str(self.port), *options]
+        self.process: Forked | None = None
 
     def __enter__(self) -> Self:
         self.start()
@@ -52,8 +52,7 @@ class Served:
             self.log.unlink(missing_ok=True)
 
     def start(self) -> None:
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(self._words, stderr=log, stdin=subprocess.DEVNULL)
+        self.process = forked(self._words, self.log)
         until = time.monotonic() + _SECONDS
         while time.monotonic() < until:
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1):

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pytest
 
 from lake.test_mirror import TYPES
+from support.command import ran
 from support.lake_damage import DOUBLED, LOST, damage, rows_in, write_rows
 from support.own_database import own_database
 from support.servers import Server
@@ -68,7 +69,7 @@ def _mirror(server: Server, home: Path, *more: str) -> list[str]:
 
 def _mirrored(server: Server, home: Path, *more: str) -> LocalStore:
     """The lake."""
-    done = subprocess.run(_mirror(server, home, *more), capture_output=True, text=True, check=False, timeout=120)
+    done = ran(*_mirror(server, home, *more)[1:])
     assert done.returncode == 0, done.stderr
     return LocalStore(home / "lake")
 
@@ -85,8 +86,7 @@ def _differing(server: Server, lake: LocalStore, *tables: str) -> dict[str, Any]
 
 
 def _verify(server: Server, lake: LocalStore, *more: str) -> subprocess.CompletedProcess[str]:
-    words = [TAILRACE, "verify", server.dsn(), "--database", server.dbname, "--to", lake.folder, *more]
-    return subprocess.run(list(map(str, words)), capture_output=True, text=True, check=False, timeout=120)
+    return ran("verify", server.dsn(), "--database", server.dbname, "--to", lake.folder, *more)
 
 
 @contextmanager
@@ -438,8 +438,7 @@ def test_two_lakes(server: Server, tmp_path: Path) -> None:
     two, copy = _mirrored(server, tmp_path / "two", "--format", "iceberg"), LocalStore(tmp_path / "copy")
 
     def run(second: LocalStore, *more: str) -> subprocess.CompletedProcess[str]:
-        words = list(map(str, (TAILRACE, "verify", one.folder, "--to", second.folder, *more)))
-        return subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
+        return ran("verify", one.folder, "--to", second.folder, *more)
 
     for other in (two, copy):
         done = run(other)
