@@ -279,10 +279,10 @@ def reads_a_frame(home: Home, case: Case) -> None:
 
 
 def brings_java(home: Home, case: Case) -> None:
-    """Where there is none: nothing on the PATH but what Spark's own scripts call. A statement of SQL runs in the same session."""
+    """Where there is none: nothing on the PATH but what Spark's own scripts call, and its warehouse. A statement of SQL runs in the same session."""
     tools = home.path / "tools"
     tools.mkdir()
-    for name in ("bash", "sh", "env", "dirname", "ps", "rm"):
+    for name in ("bash", "sh", "env", "dirname", "ps", "rm", "chmod"):
         found = next((folder / name for folder in map(Path, ("/usr/bin", "/bin")) if (folder / name).exists()), None)
         if found:
             (tools / name).symlink_to(found)
