@@ -25,7 +25,7 @@ from tailrace.lake.trouble import STOP
 from tailrace.model import PG_EPOCH, Lsn
 from tailrace.pipeline.runner import LocalRunner, Runner
 from tailrace.publications.subscription import publication_names
-from tailrace.replication.acquired import Acquired
+from tailrace.replication.acquired_slot import AcquiredSlot
 from tailrace.replication.apply_worker import ApplyWorker, Pace, Until, WindowApplied
 from tailrace.replication.lake_of_slot import check_lake, forget_lake
 from tailrace.replication.retention import leave, receiving_log, retention_of
@@ -195,7 +195,7 @@ def _row_of(done: WindowApplied, changes: int, at: datetime | None, lag: float) 
 # -- the slot ------------------------------------------------------------------------------------------------------------------------------
 
 
-def _acquired(asked: AskedSlot, pace: Pace, runner: Runner, *, is_new: bool) -> Acquired:
+def _acquired(asked: AskedSlot, pace: Pace, runner: Runner, *, is_new: bool) -> AcquiredSlot:
     """The slot, which is made first if it is new."""
     if is_new:
         command = CreateReplicationSlot(
@@ -238,7 +238,7 @@ class _Reception:
 
 
 @contextmanager
-def _receiving(slot: Acquired, asked: AskedSlot, pace: Pace) -> Iterator[_Reception]:
+def _receiving(slot: AcquiredSlot, asked: AskedSlot, pace: Pace) -> Iterator[_Reception]:
     if asked.standbys is not None:
         slot.location.configure({"synchronous_standby_names": asked.standbys})
     log, ours = ReceivedLog.of(slot.slot.source), _Reception()

@@ -18,7 +18,7 @@ from tailrace.dataclass import dataclass
 from tailrace.model import Lsn
 from tailrace.plugins.output_plugin import shut_down
 from tailrace.plugins.printing import as_json_rows, as_lines, as_psql
-from tailrace.replication.acquired import Acquired
+from tailrace.replication.acquired_slot import AcquiredSlot
 from tailrace.replication.get_changes import NewChanges
 from tailrace.replication.output_file import output_to
 from tailrace.replication.receiving import Outage, receive_into
@@ -115,7 +115,7 @@ def receive(
 
 
 @contextmanager
-def _receiving(slot: Acquired, standbys: str | None, on_failure: Callable[[], None]) -> Iterator[Callable[[], None]]:
+def _receiving(slot: AcquiredSlot, standbys: str | None, on_failure: Callable[[], None]) -> Iterator[Callable[[], None]]:
     """Within the block the log of a server that is connected to comes in; gives what raises the error that ended that."""
     if standbys is not None:
         slot.location.configure({"synchronous_standby_names": standbys})
@@ -176,7 +176,7 @@ def _writing(destination: Destination, slot: Slot) -> Iterator[Writer]:
         writer.close()
 
 
-def _acquired(location: SlotLocation, name: str, engine: Engine, tell: Callable[[str], None]) -> Acquired:
+def _acquired(location: SlotLocation, name: str, engine: Engine, tell: Callable[[str], None]) -> AcquiredSlot:
     """The slot, to be released at the end of a `with` block."""
     slot = location.slot(name)
     backlog = slot.backlog(open_segments(files_of(slot.source)).stop_lsn)
@@ -185,7 +185,7 @@ def _acquired(location: SlotLocation, name: str, engine: Engine, tell: Callable[
 
 def _created_or_acquired(
     name: str, state: Path, command: CreateReplicationSlot | None, engine: Engine, tell: Callable[[str], None], outage: Outage | None
-) -> Acquired:  # fmt: skip
+) -> AcquiredSlot:  # fmt: skip
     """The slot, which is created if there is a command for that; with an `outage` once the source can be read."""
     if command is not None:
         location, new = new_slot(command, state, engine.on, engine.window)

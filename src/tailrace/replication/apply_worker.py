@@ -36,7 +36,7 @@ from tailrace.model import Lsn
 from tailrace.pipeline.following import NothingNew
 from tailrace.pipeline.pipeline import Pipeline
 from tailrace.plan.demand import OF_TABLES
-from tailrace.replication.acquired import Acquired, Limit
+from tailrace.replication.acquired_slot import AcquiredSlot, Limit
 from tailrace.replication.apply_retry import ApplyRetry
 from tailrace.replication.earlier_log import earlier_windows
 from tailrace.replication.first_copy import FirstCopy, begin_anew, is_full
@@ -94,7 +94,7 @@ class ApplyWorker:
     """The lake has what `publications` publish, all if there are none; `captured` is the catalog state that WAL alone needs. `tell`
     hears of each window. `check` is asked now and then, and raises what ended a reception."""
 
-    acquired: Acquired
+    acquired: AcquiredSlot
     lake: Lake
     pace: Pace = Pace()
     until: Until = Until()

@@ -19,7 +19,7 @@ from tailrace.model import Lsn
 from tailrace.pipeline.following import Steps
 from tailrace.pipeline.runner import Runner
 from tailrace.pipeline.scanning import scanned
-from tailrace.replication.acquired import Acquired
+from tailrace.replication.acquired_slot import AcquiredSlot
 from tailrace.replication.origin_file import OriginFile
 from tailrace.replication.server_activity import ServerActivity, read_activity
 from tailrace.replication.session_slots import SessionSlots
@@ -129,7 +129,7 @@ class SourceDatabase:
         found = self.found
         return [each for each in found.slots() if self.privileges.sees_slot(each.name, each.database)] if found else []
 
-    def acquired(self, slot: Slot) -> Acquired:
+    def acquired(self, slot: Slot) -> AcquiredSlot:
         """The slot, which may be one that this session has made for itself; to be released at the end of a `with` block."""
         if (log := ReceivedLog.of(slot.source)) is not None:
             log.catch_up(self.warn)
