@@ -34,7 +34,7 @@ from tailrace.lake.quarantine import NamedBatches, Quarantine, TableNames, held_
 from tailrace.lake.staging import OwnFiles, Progress, Staged, counting, stage_changes
 from tailrace.lake.table import DAY, TableVersion
 from tailrace.lake.table_change import BroughtUp
-from tailrace.lake.targets import TableErrors, TargetTable, check_fit, is_followed, kept_style
+from tailrace.lake.target_tables import TableErrors, TargetTable, check_fit, is_followed, kept_style
 from tailrace.lake.trouble import STOP, PutAside, TroubleInWindow, check_policy
 from tailrace.lake.upkeep import TableMaintained, Upkeep
 from tailrace.model import Lsn, Relation

@@ -33,7 +33,7 @@ from tailrace.lake.position import TablePosition, position_of
 from tailrace.lake.quarantine import NamedBatches, held_batch
 from tailrace.lake.staging import FileWritten, OwnFiles, Staged, stage_rows
 from tailrace.lake.table import TableVersion
-from tailrace.lake.targets import TargetTable, kept_style
+from tailrace.lake.target_tables import TargetTable, kept_style
 from tailrace.model import Lsn, Relation
 from tailrace.quarantine.definitions import read_relation
 from tailrace.quarantine.fitting import Unfit, fitted

@@ -28,7 +28,7 @@ from tailrace.lake.files.workers import HERE, Workers
 from tailrace.lake.position import TableIdentity, TablePosition, columns_of
 from tailrace.lake.staging import FileWritten, Staged
 from tailrace.lake.table import OpenTable, TableVersion
-from tailrace.lake.targets import TargetTable
+from tailrace.lake.target_tables import TargetTable
 from tailrace.lake.wide_change import ChangesApplied, apply_wide
 from tailrace.model import Relation
 from tailrace.storage.store import Store

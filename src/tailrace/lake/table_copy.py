@@ -31,7 +31,7 @@ from tailrace.lake.lake import Lake, TableApplied
 from tailrace.lake.position import TableIdentity
 from tailrace.lake.staging import STAGED, FileWritten, Staged, kept_file, write_changes
 from tailrace.lake.table_change import BroughtUp
-from tailrace.lake.targets import TargetTable, check_fit
+from tailrace.lake.target_tables import TargetTable, check_fit
 from tailrace.lake.trouble import put_aside
 from tailrace.model import Relation
 from tailrace.quarantine.kept_copies import UnfitRows

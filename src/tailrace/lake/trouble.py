@@ -32,7 +32,7 @@ from tailrace.lake.catalog import HeldTable, LakeCatalog, LakeTable
 from tailrace.lake.layouts.layout import LakeLayout
 from tailrace.lake.quarantine import NamedBatches, Quarantine, held_batch, merged_names
 from tailrace.lake.staging import FileWritten, Staged
-from tailrace.lake.targets import TableErrors, TargetTable
+from tailrace.lake.target_tables import TableErrors, TargetTable
 from tailrace.model import Lsn
 from tailrace.quarantine.definitions import write_relation
 from tailrace.quarantine.kept_rows import KEPT, Reason, truncation_row
