@@ -14,7 +14,7 @@ from typing import Self
 import pyarrow as pa
 
 from tailrace.apply.keys import key_of
-from tailrace.apply.net import NetChange
+from tailrace.apply.net_change import NetChange
 from tailrace.apply.tables import filled
 from tailrace.changes import missing_value, row_schema, widened
 from tailrace.dataclass import dataclass
