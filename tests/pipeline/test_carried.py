@@ -106,7 +106,7 @@ def test_forgetting_twice_is_forgetting_once(name: tuple[str, int, str], tmp_pat
     carried, _ = _begun(case, source, indexes, state)
     log = ScannedLog.of(indexes, carried.next_xid, source.segments.segment_size, earlier=carried.earlier)
     after = followed_catalogs(source.segments, LocalRunner(1), log, state, state.needs_wal_from).state
-    ended = ended_in(after.versions, log.fates)
+    ended = ended_in(after.versions, log.outcomes)
     for _ in range(8):
         early, late = sorted(dice.sample(lsns, 2))
         once, twice = forgotten(after, ended, late), forgotten(forgotten(after, ended, early), ended, late)

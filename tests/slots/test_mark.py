@@ -25,7 +25,7 @@ from tailrace.pipeline.windows import step
 from tailrace.plan.carried import Carried
 from tailrace.plugins.test_decoding import TestDecoding
 from tailrace.slots.mark import read_mark, write_mark
-from tailrace.transactions.fates import EndedElsewhere
+from tailrace.transactions.commit_or_abort import EndedElsewhere
 
 STORIES = [story for story, major, variant in all_cases() if (major, variant) == (18, "with_slot")]
 

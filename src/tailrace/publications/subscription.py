@@ -22,7 +22,7 @@ from tailrace.publications.publishing.published_relation import (
 )
 from tailrace.publications.publishing.relation_sync_entry import RelationSyncEntry
 from tailrace.publications.source_publications import SourcePublications
-from tailrace.transactions.fates import NEVER
+from tailrace.transactions.commit_or_abort import NEVER
 from tailrace.types.quoting import split_identifiers
 from tailrace.types.style import TextStyle
 

@@ -15,7 +15,7 @@ from tailrace.dataclass import dataclass
 from tailrace.decode import INSERT, NO_OLD, Batch
 from tailrace.model import Relation
 from tailrace.quarantine.kept_rows import Reason, kept_rows
-from tailrace.transactions.fates import Transactions
+from tailrace.transactions.commit_or_abort import Transactions
 from tailrace.types.times.calendar import UNIX_TO_POSTGRES_USECS
 from tailrace.types.values import Values
 

@@ -25,7 +25,7 @@ from tailrace.decode import DELETE, NO_OLD, OLD_ROW, Batch
 from tailrace.errors import CorruptFile, TailraceError
 from tailrace.model import Column, Relation
 from tailrace.quarantine.definitions import read_columns, read_relation, write_columns, write_relation
-from tailrace.transactions.fates import Transactions
+from tailrace.transactions.commit_or_abort import Transactions
 from tailrace.types.encodings.server_encodings import CHECKED
 from tailrace.types.registry import ArrowStyle, format_values
 from tailrace.types.style import NameOf, TextStyle

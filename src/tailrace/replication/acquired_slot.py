@@ -47,7 +47,7 @@ from tailrace.storage.segments import Segments
 from tailrace.storage.synchronous_slots import is_synchronous
 from tailrace.storage.wakeup import force_reply
 from tailrace.transactions.blocks import StreamedByXid
-from tailrace.transactions.fates import NEVER
+from tailrace.transactions.commit_or_abort import NEVER
 from tailrace.wal.index import Index
 from tailrace.wal.log_fingerprint import LogFingerprint
 from tailrace.window import WindowSize, windows

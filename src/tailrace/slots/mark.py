@@ -21,7 +21,7 @@ from tailrace.checksummed_file import Dtypes, FileKind, fact
 from tailrace.model import Lsn
 from tailrace.plan.carried import Carried
 from tailrace.ragged import bounds_of
-from tailrace.transactions.fates import NEVER, EndedElsewhere
+from tailrace.transactions.commit_or_abort import NEVER, EndedElsewhere
 from tailrace.transactions.scanned_log import Earlier, InvalidatedRelations
 from tailrace.wal.index import Index
 from tailrace.wal.indexfile import content_of_index, index_dtypes, index_from

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from tailrace.dataclass import dataclass
 from tailrace.model import Lsn
+from tailrace.transactions.commit_or_abort import EndedElsewhere, Outcomes, TwoPhase, outcomes_of
 from tailrace.transactions.epochs import XidClock
-from tailrace.transactions.fates import EndedElsewhere, Fates, TwoPhase, fates_of
 from tailrace.wal.index import Index
 from tailrace.wal.kept_records import wal_level_changes
 
@@ -61,7 +61,7 @@ class ScannedLog:
 
     indexes: list[Index]
     clock: XidClock
-    fates: Fates
+    outcomes: Outcomes
     segment_size: int
     earlier: Earlier
 
@@ -73,7 +73,7 @@ class ScannedLog:
         """`next_xid` is an LSN, and the full xid that was the next there."""
         clock = XidClock.of(indexes, next_xid)
         parts = [*earlier.remnants, *(clock.widened(index) for index in indexes)]
-        return cls(parts, clock, fates_of([part.ends for part in parts], two_phase, earlier.ended), segment_size, earlier)
+        return cls(parts, clock, outcomes_of([part.ends for part in parts], two_phase, earlier.ended), segment_size, earlier)
 
     @property
     def scanned(self) -> list[Index]:
