@@ -146,7 +146,7 @@ def _followed(
         wanted = lacking(log.scanned, files, tablespaces, supplements)
         # What was scanned before has been read of all files that were known to be catalogs then.
         new = {key: oid for key, oid in files.items() if key not in start.files}
-        wanted |= lacking(log.earlier.remnants, new, tablespaces, supplements)
+        wanted |= lacking(log.earlier.indexes_of_unfinished, new, tablespaces, supplements)
         supplements += _supplements(segments, runner, log.indexes, wanted)
         try:
             grown = _advanced(log, start, files, tablespaces, supplements, directory)

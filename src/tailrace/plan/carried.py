@@ -21,7 +21,7 @@ from tailrace.plan.invalidations import committed_invalidations
 from tailrace.plan.message_order import catalog_changes
 from tailrace.plan.xids import all_xids
 from tailrace.transactions.commit_or_abort import NEVER, NO_END, EndedElsewhere, Outcomes
-from tailrace.transactions.remnants import remnants_of
+from tailrace.transactions.indexes_of_unfinished import indexes_of_unfinished
 from tailrace.transactions.scanned_log import Earlier, InvalidatedRelations, ScannedLog
 from tailrace.transactions.unfinished import Unfinished, unfinished
 from tailrace.wal.log_fingerprint import LogFingerprint
@@ -44,7 +44,7 @@ class Carried:
     @property
     def restart_lsn(self) -> Lsn:
         """No WAL from before it is read any more: rows of transactions that are open may lie from here on."""
-        return Lsn(min([self.lsn, *(part.stretch.start for part in self.earlier.remnants)]))
+        return Lsn(min([self.lsn, *(part.stretch.start for part in self.earlier.indexes_of_unfinished)]))
 
     @property
     def waits_for(self) -> list[int]:
@@ -71,7 +71,7 @@ def carried_from(log: ScannedLog, state: CatalogState, before: Carried, horizon:
         next_xid=(int(log.end), log.clock.next_at_end),
         earlier=Earlier(
             open_at_start={xid: 0 for xid, lsn in still.first_lsns.items() if not lsn},
-            remnants=remnants_of(log.indexes, still),
+            indexes_of_unfinished=indexes_of_unfinished(log.indexes, still),
             ended=_without_hinted(ended, state.versions, horizon),
             catalog_changes=_catalog_changes(log, still),
             invalidated=_invalidated(log, still, state),
