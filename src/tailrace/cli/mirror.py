@@ -184,11 +184,11 @@ def _seconds_since(at: datetime) -> float:
 
 def _row_of(done: WindowApplied, changes: int, at: datetime | None, lag: float) -> dict[str, Any]:
     tables = {each.table: {"changes": each.changes, "upserts": each.upserts, "deletes": each.deletes} for each in done.tables}
-    aside = {each.table: each.changes for each in done.put_aside}
+    quarantined = {each.table: each.changes for each in done.quarantined}
     return {
         "lsn": str(done.lsn), "commit_time": at.isoformat(sep=" ") if at is not None else None, "tables": tables, "changes": changes,
         "bytes_written": sum(each.written.bytes for each in done.tables), "seconds": round(done.seconds, 3), "lag_bytes": done.lag_bytes,
-        "lag_seconds": round(lag, 3), **({"quarantined": aside} if aside else {}),
+        "lag_seconds": round(lag, 3), **({"quarantined": quarantined} if quarantined else {}),
     }  # fmt: skip
 
 

@@ -31,7 +31,7 @@ from tailrace.lake.catalog import LakeCatalog
 from tailrace.lake.complete_table import CompleteTable
 from tailrace.lake.lake import Lake, TableApplied
 from tailrace.lake.table_copy import CopyProgress
-from tailrace.lake.trouble import PutAside
+from tailrace.lake.trouble import QuarantineNews
 from tailrace.model import Lsn
 from tailrace.pipeline.following import NothingNew
 from tailrace.pipeline.pipeline import Pipeline
@@ -81,7 +81,7 @@ class WindowApplied:
     tables: list[TableApplied]
     seconds: float
     lag_bytes: int
-    put_aside: Sequence[PutAside] = ()
+    quarantined: Sequence[QuarantineNews] = ()
     """Of it, what is in quarantine."""
 
 
@@ -198,7 +198,7 @@ class ApplyWorker:
         if (applied := copy.run()) is not None:
             self._warnings.is_new = False
             assert self.lake.catalog is not None, "it was copied"
-            aside = tuple(self.lake.put_aside)
+            aside = tuple(self.lake.quarantine_news)
             self._warnings.of_quarantine(aside)
             self.tell(WindowApplied(self.lake.catalog.complete, 0, applied, time.monotonic() - began, 0, aside))
 
@@ -278,7 +278,7 @@ class ApplyWorker:
                 again.read_lake()
                 continue
             behind = max(0, window.source.segments.written_upto - catalog.complete) if full else 0
-            aside = tuple(self.lake.put_aside)
+            aside = tuple(self.lake.quarantine_news)
             self._warnings.of_quarantine(aside)
             self.tell(WindowApplied(catalog.complete, committed, applied, time.monotonic() - began, behind, aside))
             return catalog
