@@ -13,6 +13,7 @@ from tailrace.cli.decode import write_lines
 from tailrace.cli.engine import runner_for
 from tailrace.cli.new_slot import new_slot
 from tailrace.cli.progress import Progress, counted, warn
+from tailrace.cli.signals import handling
 from tailrace.cli.slot_rows import write_slot
 from tailrace.dataclass import dataclass
 from tailrace.model import Lsn
@@ -153,11 +154,8 @@ def _hangups(tell: Callable[[], None]) -> Iterator[Callable[[], bool]]:
         has, arrived[:] = bool(arrived), []
         return has
 
-    before = signal.signal(signal.SIGHUP, came)
-    try:
+    with handling({signal.SIGHUP: came}):
         yield has_come
-    finally:
-        signal.signal(signal.SIGHUP, before)
 
 
 @contextmanager
