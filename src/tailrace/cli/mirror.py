@@ -15,6 +15,7 @@ from tailrace.cli.choice import On
 from tailrace.cli.engine import runner_for
 from tailrace.cli.new_slot import HowReceived, new_slot
 from tailrace.cli.progress import Progress, counted, warn
+from tailrace.cli.signals import handling
 from tailrace.cli.slot import exists
 from tailrace.cli.tables import write_json
 from tailrace.dataclass import dataclass
@@ -22,7 +23,7 @@ from tailrace.errors import TailraceError, UsageError
 from tailrace.lake.lake import Lake
 from tailrace.lake.table_copy import CopyProgress
 from tailrace.lake.trouble import STOP
-from tailrace.model import PG_EPOCH, Lsn
+from tailrace.model import Lsn, datetime_of, timestamptz_of
 from tailrace.pipeline.runner import LocalRunner, Runner
 from tailrace.publications.subscription import publication_names
 from tailrace.replication.acquired_slot import AcquiredSlot
@@ -96,7 +97,7 @@ def pace_of(window: WindowSize | None, every: float, *, follows: bool) -> Pace:
 
 def until_of(moment: Lsn | datetime | None) -> Until:
     if isinstance(moment, datetime):
-        return Until(time=(moment - PG_EPOCH) // timedelta(microseconds=1))
+        return Until(time=timestamptz_of(moment))
     return Until(moment)
 
 
@@ -175,7 +176,7 @@ def copy_in_words(done: CopyProgress) -> str:
 
 def commit_time(committed: int) -> datetime | None:
     """Of microseconds since 2000; None for 0, where it is not known."""
-    return PG_EPOCH + timedelta(microseconds=committed) if committed else None
+    return datetime_of(committed) if committed else None
 
 
 def _seconds_since(at: datetime) -> float:
@@ -270,18 +271,10 @@ def _clean_up(asked: AskedSlot) -> None:
 @contextmanager
 def _ended_by(stop: Callable[[], None]) -> Iterator[None]:
     """Within the block SIGTERM and Ctrl-C call `stop`; who asks twice means now."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
 
     def came(number: int, frame: object) -> None:
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        put_back()
         stop()
 
-    for number, handler in before.items():
-        if handler is not signal.SIG_IGN:
-            signal.signal(number, came)
-    try:
+    with handling(dict.fromkeys((signal.SIGTERM, signal.SIGINT), came), ignored_too=False) as put_back:
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import field
+from datetime import UTC, datetime
 
 import numpy as np
 
@@ -32,7 +33,7 @@ from tailrace.lake.complete_table import CompleteTable
 from tailrace.lake.lake import Lake, TableApplied
 from tailrace.lake.table_copy import CopyProgress
 from tailrace.lake.trouble import QuarantineNews
-from tailrace.model import Lsn
+from tailrace.model import Lsn, timestamptz_of
 from tailrace.pipeline.following import NothingNew
 from tailrace.pipeline.pipeline import Pipeline
 from tailrace.plan.demand import OF_TABLES
@@ -334,8 +335,5 @@ def _last_commit(window: Pipeline) -> int:
 
 
 def _now() -> int:
-    """In microseconds since 2000."""
-    return int((time.time() - _EPOCH) * 1e6)
-
-
-_EPOCH = 946_684_800
+    """As PostgreSQL counts."""
+    return timestamptz_of(datetime.now(UTC))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
-from tailrace.model import Lsn
+from tailrace.model import NAMEDATALEN, Lsn
 from tailrace.pipeline.following import Steps
 from tailrace.pipeline.runner import Runner
 from tailrace.pipeline.scanning import scanned
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from tailrace.sql.kept_catalogs import KeptCatalogs
     from tailrace.sql.views.catalog_tables import CatalogTables
 
-_PG_DATABASE, _NAME_BYTES = 1262, 64
+_PG_DATABASE = 1262
 Result = TypeVar("Result")
 RunnerFor = Callable[[int], Runner]
 """What works on so many bytes of WAL."""
@@ -91,7 +91,7 @@ class SourceDatabase:
                 self.catalogs(None, TextStyle())
             return
         file = directory.files_of(0) / str(directory.relation_map(0).get(_PG_DATABASE, _PG_DATABASE))
-        padded = self.name.encode("utf-8", "surrogateescape").ljust(_NAME_BYTES, b"\0")
+        padded = self.name.encode("utf-8", "surrogateescape").ljust(NAMEDATALEN, b"\0")
         if not file.is_file() or padded not in file.read_bytes():
             self.catalogs(None, TextStyle())
 

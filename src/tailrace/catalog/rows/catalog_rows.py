@@ -17,7 +17,7 @@ from tailrace.catalog.data_directory.commit_status import COMMITTED, CommitStatu
 from tailrace.catalog.rows.layouts import TOAST_TABLES, CatalogLayout
 from tailrace.catalog.rows.row_versions import XMAX_COMMITTED, XMIN_ABORTED, XMIN_COMMITTED, XMIN_FROZEN, Versions
 from tailrace.dataclass import dataclass
-from tailrace.model import Lsn
+from tailrace.model import NAMEDATALEN, Lsn
 from tailrace.ragged import ranges, taken_of
 from tailrace.transactions.commit_or_abort import NEVER, NO_END, Outcomes
 from tailrace.tuples.deform import Attributes, deform
@@ -28,7 +28,6 @@ from tailrace.tuples.varlena import MISSING, NULL
 from tailrace.types.encodings.server_encodings import UTF8
 from tailrace.wal.index import TRACKED_CATALOGS
 
-NAMEDATALEN = 64
 NO_NUMBER = -(1 << 63)
 """Stands for NULL in an integer column, of those that 0 would not do for."""
 _NULLABLE = frozenset({"attstattarget"})
