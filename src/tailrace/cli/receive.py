@@ -95,10 +95,11 @@ def receive_wal(
         receiver.confirmed = confirmed
     retention = consumers.retention(directory)
     stops = dict.fromkeys((signal.SIGINT, signal.SIGTERM), lambda *_: receiver.stop())
-    with handling(stops), retention.cleaning(lambda: receiver.is_at_work) if retention is not None else nullcontext():
-        end = receiver.run()
-    if retention is not None:
-        retention.clean_up_after()
+    with handling(stops):
+        with retention.cleaning(lambda: receiver.is_at_work) if retention is not None else nullcontext():
+            end = receiver.run()
+        if retention is not None:
+            retention.clean_up_after()
     _tell(f"received up to {end}" if end else "nothing was received")
 
 
