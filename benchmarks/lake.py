@@ -37,7 +37,7 @@ from rich.table import Table
 
 from support.s3_servers import SeaweedFS
 from support.servers import Server
-from tailrace.apply.net import NetChange
+from tailrace.apply.net_change import NetChange
 from tailrace.lake.delta.table import DeltaVersion, find
 from tailrace.lake.files.data_files import DataFiles
 from tailrace.lake.files.file_changes import FileChanges

@@ -13,7 +13,7 @@ from tailrace.changes import change_batch, change_schema
 from tailrace.decode import DELETE, INSERT, NO_OLD, OLD_KEY, OLD_ROW, UPDATE, Batch
 from tailrace.errors import UsageError
 from tailrace.model import Column, PgType
-from tailrace.transactions.fates import Transactions
+from tailrace.transactions.commit_or_abort import Transactions
 from tailrace.types.values import Values
 
 INT8 = PgType(20, "pg_catalog", "int8", "bigint", "b", 8, 8)

@@ -351,6 +351,40 @@ def _is_number(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, int) and node.value != 0
 
 
+def test_what_there_is_one_of_stands_once() -> None:
+    """PostgreSQL's epoch and NAMEDATALEN are asked of `model.py`; handlers of signals are put back by who installs them (`cli/signals.py`)."""
+    broken = set()
+    for module in INSIDE:
+        if module.name != "cli/signals.py" and "signal.signal(" in module.text:
+            broken.add(f"{module.name} installs a handler of a signal")
+        if module.name != "model.py":
+            broken |= {f"{module.name} has {each} of its own" for each in _constants_of_postgres(module)}
+    assert broken == set()
+
+
+def _constants_of_postgres(module: Module) -> set[str]:
+    """2000-01-01, in whatever unit, and lengths of names."""
+    found = set()
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Constant) and node.value in (946_684_800, 946_684_800_000, 946_684_800_000_000):
+            found.add("PostgreSQL's epoch")
+        if isinstance(node, ast.Call) and ast.unparse(node).startswith("datetime(2000, 1, 1"):
+            found.add("PostgreSQL's epoch")
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and node.value.value in (63, 64):
+            found |= {"NAMEDATALEN" for target in node.targets if "NAME" in ast.unparse(target)}
+    return found
+
+
+def test_a_verb_is_one_name_in_two_rooms() -> None:
+    """Who looks for what an option of `tailrace VERB` does finds it in the file of `cli/` that is called as the one of `cli/verbs/`."""
+    names = {module.name for module in MODULES}
+    verbs = {name.removeprefix("cli/verbs/") for name in names if name.startswith("cli/verbs/")} - {"__init__.py", "options.py"}
+    assert (
+        sorted(name for name in verbs if f"cli/{name}" not in names and f"{name.removesuffix('.py')}/__init__.py" not in names)
+        == []
+    )
+
+
 def test_type_oids_have_names() -> None:
     """`oids.TIMESTAMPTZ`, not 1184 (types/oids.py)."""
     bare = {
@@ -473,6 +507,8 @@ def test_the_law_can_be_broken(tmp_path: Path) -> None:
         "def of(pg_type):\n    return pg_type.oid in (16, 1184) or {oids.INT4: 1, 20: 0x4A2, 17.0: 2}[pg_type.oid] == 1000\n"
     )
     assert _bare_oids(Module(path, "plan/bad.py")) == {25, 16, 1184, 20}
+    path.write_text("_NAME_BYTES = 63\nBEGIN = datetime(2000, 1, 1, tzinfo=UTC)\n")
+    assert _constants_of_postgres(Module(path, "plan/bad.py")) == {"NAMEDATALEN", "PostgreSQL's epoch"}
 
 
 def test_modules_are_short() -> None:
@@ -505,6 +541,13 @@ def test_no_module_is_dead() -> None:
     with_code = [module for module in INSIDE if module.tree.body[1:]]  # and not only words about what a folder holds
     names = {module.name.removesuffix(".py").removesuffix("/__init__") for module in with_code}
     assert names - wanted - ENTRY_POINTS - BY_NAME == set()
+
+
+def test_every_room_is_compared_with_postgres() -> None:
+    """Or said to have nothing there."""
+    text = (ROOT / "docs/postgres_files.md").read_text()
+    rooms = {module.stage for module in INSIDE if "/" in module.name}
+    assert [room for room in sorted(rooms) if f"`{room}/" not in text] == []
 
 
 DOCUMENTS = sorted([*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "CHANGELOG.md"])

@@ -21,7 +21,7 @@ from tailrace.decode import DELETE, INSERT, OLD_ROW, UPDATE, Batch
 from tailrace.decode.damaged import of_a_row
 from tailrace.errors import CorruptWal, TailraceError, UsageError
 from tailrace.model import Column, Lsn, PgType, Relation
-from tailrace.transactions.fates import Transactions
+from tailrace.transactions.commit_or_abort import Transactions
 from tailrace.types.codec.arrow_to_text import as_text
 from tailrace.types.encodings.conversion import strings_to_utf8
 from tailrace.types.encodings.server_encodings import UTF8, unchecked

@@ -21,8 +21,8 @@ from tailrace.feed import (
     FeedPart,
     FeedSpan,
     FeedTable,
-    KeptChanges,
     PassedOver,
+    QuarantinedChanges,
     RefusedChanges,
     Result,
     TableChanges,
@@ -30,7 +30,7 @@ from tailrace.feed import (
     WantedTable,
 )
 from tailrace.model import Comments, Lsn, Relation
-from tailrace.quarantine.kept_copies import UnfitRows
+from tailrace.quarantine.unfit_rows import UnfitRows
 
 Rows = Callable[[], Iterable[pa.RecordBatch | UnfitRows]]
 """Gives rows, each time that it is called; a worker may call it. What the lake's columns cannot hold may come as it is."""
@@ -57,9 +57,9 @@ class CopyPiece:
     rows: Rows
     time: int | None
 
-    def kept(self, unfit: UnfitRows, relation: Relation, first: int) -> KeptChanges:
-        """Rows that are set aside; before them there are so many others in the part."""
-        return KeptChanges(self.oid, 0, unfit.kept(relation, int(self.commit), self.number, first, self.time))
+    def quarantined(self, unfit: UnfitRows, relation: Relation, first: int) -> QuarantinedChanges:
+        """Rows that go into quarantine; before them there are so many others in the part."""
+        return QuarantinedChanges(self.oid, 0, unfit.quarantined(relation, int(self.commit), self.number, first, self.time))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +109,14 @@ class CopyFeed(UnplannedFeed):
 
 def changes_of_copy(
     piece: CopyPiece, wanted: Mapping[int, WantedTable]
-) -> Iterator[TableChanges | RefusedChanges | KeptChanges | PassedOver]:
+) -> Iterator[TableChanges | RefusedChanges | QuarantinedChanges | PassedOver]:
     """As a `Feed` gives them: rows of a table with the same number within one LSN are told apart by their part and their place."""
     table = wanted[piece.oid]
     schema = change_schema(table.relation, style=table.style)
     first = 0
     for batch in piece.rows():
         if isinstance(batch, UnfitRows):
-            yield piece.kept(batch, table.relation, first)
+            yield piece.quarantined(batch, table.relation, first)
             first += len(batch.reasons)
             continue
         count = len(batch)

@@ -27,9 +27,9 @@ OrderKey = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class SetAside:
-    """Which changes of a table are kept as they are (`quarantine/kept_rows.py`) rather than given: what is `refused` since its columns cannot hold
-    it, and, for a reason that is known, `everything` or what stands in some `places`."""
+class IntoQuarantine:
+    """Which changes of a table go into quarantine as they are (`quarantine/quarantined_rows.py`) rather than to the table: what is `refused`
+    since its columns cannot hold it, and, for a reason that is known, `everything` or what stands in some `places`."""
 
     refused: bool = False
     everything: bool = False
@@ -41,13 +41,14 @@ class SetAside:
 @dataclass(frozen=True, slots=True)
 class WantedTable:
     """A table whose changes are wanted: the version to give them as, how, and from which commit on. With `fill_missing`, rows of versions that
-    did not have a column yet get the value that ADD COLUMN gave to existing rows; without, they are NULL there. Some may be wanted `aside`."""
+    did not have a column yet get the value that ADD COLUMN gave to existing rows; without, they are NULL there. Some may be wanted for the
+    `quarantine`."""
 
     relation: Relation
     style: ArrowStyle
     since: int
     fill_missing: bool = False
-    aside: SetAside | None = None
+    quarantine: IntoQuarantine | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +72,8 @@ class RefusedChanges:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptChanges:
-    """Changes of one table that are set aside, in the columns of `quarantine.kept_rows`; `rewrite` as in `TableChanges`."""
+class QuarantinedChanges:
+    """Changes of one table that go into quarantine, in the columns of `quarantine.quarantined_rows`; `rewrite` as in `TableChanges`."""
 
     oid: int
     rewrite: int
@@ -86,9 +87,9 @@ class PassedOver:
     names: frozenset[str]
 
 
-ChangesOf = Callable[[Any, Mapping[int, WantedTable]], Iterator[TableChanges | RefusedChanges | KeptChanges | PassedOver]]
+ChangesOf = Callable[[Any, Mapping[int, WantedTable]], Iterator[TableChanges | RefusedChanges | QuarantinedChanges | PassedOver]]
 """Gives what a piece has for the tables that are wanted, by oid; what a table and a rewrite have comes without others' between, but for what
-is kept."""
+goes into quarantine."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,18 @@ FIRST_UNPINNED_OID = 12000
 """`IsCatalogRelation` is oid < 12000, whatever the schema (`access/transam.h`, FirstUnpinnedObjectId)."""
 PG_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 """Timestamps on disk count microseconds from here (`datatype/timestamp.h`)."""
+NAMEDATALEN = 64
+"""Bytes of a name, with the closing zero (`pg_config_manual.h`)."""
+
+
+def timestamptz_of(moment: datetime) -> int:
+    """The moment, which has a zone, as PostgreSQL counts it: in whole microseconds since PG_EPOCH."""
+    return (moment - PG_EPOCH) // timedelta(microseconds=1)
+
+
+def datetime_of(timestamptz: int) -> datetime:
+    """The same back, in UTC. Raises OverflowError for what is beyond Python's years."""
+    return PG_EPOCH + timedelta(microseconds=timestamptz)
 
 
 class Lsn(int):
@@ -198,4 +210,4 @@ class Transaction:
 
     @property
     def committed_at(self) -> datetime:
-        return PG_EPOCH + timedelta(microseconds=self.commit_time)
+        return datetime_of(self.commit_time)

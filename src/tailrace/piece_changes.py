@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from tailrace.decode import DELETE, INSERT, Batch, Reader, decode
 from tailrace.errors import TailraceError
-from tailrace.feed import KeptChanges, PassedOver, RefusedChanges, TableChanges, WantedTable
+from tailrace.feed import PassedOver, QuarantinedChanges, RefusedChanges, TableChanges, WantedTable
 from tailrace.model import Relation
 from tailrace.plan.pieces import Piece
 from tailrace.publications.publishing import replica_identity
@@ -33,7 +33,7 @@ def decode_piece(read: Reader, piece: Piece, oids: Container[int] | None) -> Ite
 
 def changes_of_piece(
     decoder: Decoder, piece: Piece, wanted: Mapping[int, WantedTable]
-) -> Iterator[TableChanges | RefusedChanges | KeptChanges | PassedOver]:
+) -> Iterator[TableChanges | RefusedChanges | QuarantinedChanges | PassedOver]:
     """As a `Feed` gives them."""
     oids = {each.oid for each in piece.relations if (each.rewrite_of or each.oid) in wanted}
     for batch in decoder(piece, oids):
@@ -44,8 +44,10 @@ def changes_of_piece(
         if not later.any():
             continue
         rewrite = relation.oid if relation.rewrite_of else 0
-        if wanted[oid].aside is not None:
-            yield from _with_some_aside(batch if later.all() else batch.take(np.flatnonzero(later)), piece, wanted[oid], rewrite)
+        if wanted[oid].quarantine is not None:
+            yield from _with_some_in_quarantine(
+                batch if later.all() else batch.take(np.flatnonzero(later)), piece, wanted[oid], rewrite
+            )
             continue
         try:
             changes = _changes_of(batch, piece, wanted[oid])
@@ -59,39 +61,39 @@ def changes_of_piece(
         yield PassedOver(frozenset(piece.publisher.passed_over))
 
 
-def _with_some_aside(
+def _with_some_in_quarantine(
     batch: Batch, piece: Piece, table: WantedTable, rewrite: int
-) -> Iterator[TableChanges | RefusedChanges | KeptChanges]:
-    """What of these rows is set aside, and the changes that are not."""
+) -> Iterator[TableChanges | RefusedChanges | QuarantinedChanges]:
+    """What of these rows goes into quarantine, and the changes that do not."""
     from tailrace.quarantine.fitting import Unfit, fitted  # noqa: PLC0415 - as in `_changes_of`
-    from tailrace.quarantine.kept_rows import Reason, kept_rows  # noqa: PLC0415
+    from tailrace.quarantine.quarantined_rows import Reason, quarantined_rows  # noqa: PLC0415
 
-    aside, oid = table.aside, table.relation.oid
-    assert aside is not None
-    chosen = np.full(len(batch), aside.everything)
-    if aside.places:
+    asked, oid = table.quarantine, table.relation.oid
+    assert asked is not None
+    chosen = np.full(len(batch), asked.everything)
+    if asked.places:
         commits = piece.facts.commit_lsn[batch.ordinal]
         places = zip(commits.tolist(), batch.lsn.tolist(), batch.sequence.tolist(), strict=True)
-        chosen |= np.array([place in aside.places for place in places], np.bool_)
+        chosen |= np.array([place in asked.places for place in places], np.bool_)
 
-    def kept(rows: Batch, reasons: list[Reason]) -> KeptChanges:
-        return KeptChanges(oid, rewrite, kept_rows(rows, piece.facts, oid, piece.plan.codec, reasons))
+    def quarantined(rows: Batch, reasons: list[Reason]) -> QuarantinedChanges:
+        return QuarantinedChanges(oid, rewrite, quarantined_rows(rows, piece.facts, oid, piece.plan.codec, reasons))
 
     if chosen.any():
-        yield kept(batch.take(np.flatnonzero(chosen)), [Reason(aside.reason, aside.sqlstate)] * int(chosen.sum()))
+        yield quarantined(batch.take(np.flatnonzero(chosen)), [Reason(asked.reason, asked.sqlstate)] * int(chosen.sum()))
     rest = batch.take(np.flatnonzero(~chosen)) if chosen.any() else batch
     unfit: dict[int, Reason] = {}
     for rows, found in fitted(rest, lambda part: _changes_of(part, piece, table), table.style):
         if not isinstance(found, Unfit):
             yield TableChanges(oid, rewrite, found)
-        elif aside.refused:
+        elif asked.refused:
             unfit.update(dict.fromkeys(rows.tolist(), Reason.of(found.error, found.column)))
         else:
             commits, place = piece.facts.commit_lsn[rest.ordinal], int(rows[-1])
             last = int(commits[place]), int(rest.lsn[place]), 0
             yield RefusedChanges(oid, int(commits[rows[0]]), last, found.error)
     if unfit:
-        yield kept(rest.take(np.array(list(unfit), np.int64)), list(unfit.values()))
+        yield quarantined(rest.take(np.array(list(unfit), np.int64)), list(unfit.values()))
 
 
 def _changes_of(batch: Batch, piece: Piece, table: WantedTable) -> pa.RecordBatch:

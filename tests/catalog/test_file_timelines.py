@@ -16,7 +16,7 @@ from tailrace.catalog.history.history import History
 from tailrace.errors import MissingHistory
 from tailrace.model import FIRST_UNPINNED_OID, Locator, Relation
 from tailrace.pipeline import LocalRunner, Pipeline, open_pipeline
-from tailrace.transactions.fates import NEVER
+from tailrace.transactions.commit_or_abort import NEVER
 
 FILE = Locator(TABLESPACE, DATABASE, 500)
 T = 20000

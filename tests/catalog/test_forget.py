@@ -16,8 +16,8 @@ from tailrace.catalog.state.catalog_state import CatalogState
 from tailrace.catalog.state.forget import forgotten, xids_of_forgotten
 from tailrace.model import Lsn
 from tailrace.plan.carried import ended_in
+from tailrace.transactions.commit_or_abort import NEVER, EndedElsewhere, outcomes_of
 from tailrace.transactions.epochs import XidClock
-from tailrace.transactions.fates import NEVER, EndedElsewhere, fates_of
 from tailrace.wal.resource_managers import HEAP, XLOG
 from tailrace.wal.versions import FORMATS
 
@@ -95,7 +95,7 @@ def test_an_image_of_its_page_does_not_bring_it_back(xmax: int, infomask: int) -
 
 def test_a_copy_of_it_is_dead_as_well() -> None:
     state = forgotten(DEAD, ENDED, 300)
-    ended = ended_in(state.versions, fates_of((), elsewhere=ENDED))
+    ended = ended_in(state.versions, outcomes_of((), elsewhere=ENDED))
     assert ended.xid.tolist() == [DELETER]
     copied = _replayed(state, _image(DELETER, file=OTHER_FILE))
     assert len(copied.versions) == 1
@@ -106,7 +106,7 @@ def test_a_copy_of_it_is_dead_as_well() -> None:
 
 def test_a_deleter_that_no_record_tells_of_ended_before_all_wal() -> None:
     state = forgotten(DEAD, ENDED, 300)
-    ended = ended_in(state.versions, fates_of(()))
+    ended = ended_in(state.versions, outcomes_of(()))
     assert (ended.xid.tolist(), ended.seen_from.tolist()) == ([DELETER], [0])
 
 

@@ -184,7 +184,7 @@ finally:
 def test_verbs_load_what_they_use(tmp_path: Path) -> None:
     case, state = open_case("xact", 18, "with_slot", tmp_path / "case"), tmp_path / "state"
     decode = ("decode", case.data_dir, "--database", case.meta["dbname"], "--start-lsn", case.meta["start_lsn"])
-    assert _worked(decode, (*UNUSED, "asyncio", "tailrace.replication.acquired")) == case.expected
+    assert _worked(decode, (*UNUSED, "asyncio", "tailrace.replication.acquired_slot")) == case.expected
     types = open_case("types", 18, "with_slot", tmp_path / "types")
     _worked(("decode", types.data_dir, "--database", types.meta["dbname"]), UNUSED)
     _worked(("slot", "create", "one", case.data_dir, "--database", case.meta["dbname"], "--state", state), ())

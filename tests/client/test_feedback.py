@@ -22,7 +22,7 @@ from tailrace.client.reception import receiving
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner
 from tailrace.plan.demand import OF_TABLES
-from tailrace.replication.acquired import Acquired
+from tailrace.replication.acquired_slot import AcquiredSlot
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.sources.received_log import ReceivedLog
 from tailrace.storage.synchronous_slots import SynchronousSlots
@@ -156,7 +156,7 @@ def test_remote_apply_waits_for_the_consumer(tmp_path: Path, tailrace: Run) -> N
         Commit(server, "remote_apply").check_returns()
 
 
-def _take_all(slot: Acquired, server: Server) -> None:
+def _take_all(slot: AcquiredSlot, server: Server) -> None:
     """What the server has, and confirm nothing."""
     end = Lsn.parse(server.flush_lsn())
     until(lambda: not list(looked(slot, OF_TABLES)) and slot.read_upto >= end)

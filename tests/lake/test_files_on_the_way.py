@@ -12,10 +12,12 @@ from typing import Any
 
 import tailrace
 from support.cases import Case, open_case
+from tailrace.lake.lake import Lake
 from tailrace.lake.mirror import mirror
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, open_feed, open_pipeline
 from tailrace.pipeline.log_feed import LogFeed
+from tailrace.storage.local_store import LocalStore
 
 PACKAGE = f"{Path(tailrace.__file__).parent}/"
 FEED = ("pipeline/", "decode/", "transactions/", "plan/", "feed.py")
@@ -29,17 +31,37 @@ XID = 743
 def test_an_update_passes_fifteen_files_on_its_way_into_a_mirror(tmp_path: Path) -> None:
     """Codecs of types are left out: which of them read the values, the columns of the table say. So is what the table's format and its store are made
     of, behind the door, and what all dataclasses have in common."""
-    case = open_case("xact", 16, "with_slot", tmp_path / "case")
-    facts = open_pipeline(case.data_dir, case.meta["dbname"]).plan.transactions
-    commit = Lsn(int(facts.commit_lsn[facts.xid.tolist().index(XID)]))
+    case, commit = _case(tmp_path)
     mirror(_feed(case, None, commit), tmp_path / "lake")
     with _files_entered() as files:
         (done,) = mirror(_feed(case, commit, Lsn(commit + 1)), tmp_path / "lake")
     assert (done.table, done.changes, done.upserts, done.trouble) == ("public.a", 1, 1, None)
+    _check(files, "lake/mirror.py", 15)
+
+
+def test_and_twenty_on_its_way_into_a_lake(tmp_path: Path) -> None:
+    """As `tailrace mirror` brings it there: with the catalog of the lake, and what cannot be applied."""
+    case, commit = _case(tmp_path)
+    lake = Lake.open(LocalStore(tmp_path / "lake"))
+    lake.apply(_feed(case, None, commit))
+    with _files_entered() as files:
+        (done,) = lake.apply(_feed(case, commit, Lsn(commit + 1)))
+    assert (done.table, done.changes, done.upserts) == ("public.a", 1, 1)
+    _check(files, "lake/lake.py", 20)
+
+
+def _check(files: set[str], runner: str, most: int) -> None:
     passed = sorted(file for file in files if not file.startswith(BEHIND_THE_DOOR))
-    assert "lake/mirror.py" in passed
-    assert len(passed) <= 15, "\n".join(passed)
+    assert runner in passed
+    assert len(passed) <= most, "\n".join(passed)
     assert not [file for file in passed if file.startswith("catalog/") and "names" not in file], "the lake asks the feed"
+
+
+def _case(tmp_path: Path) -> tuple[Case, Lsn]:
+    """The recorded case, and where the update commits in it."""
+    case = open_case("xact", 16, "with_slot", tmp_path / "case")
+    facts = open_pipeline(case.data_dir, case.meta["dbname"]).plan.transactions
+    return case, Lsn(int(facts.commit_lsn[facts.xid.tolist().index(XID)]))
 
 
 def _feed(case: Case, start: Lsn | None, upto: Lsn) -> LogFeed:

@@ -19,7 +19,7 @@ from tailrace.lake.changelog import append_changes
 from tailrace.lake.delta.table import tables_in
 from tailrace.lake.mirror import mirror
 from tailrace.lake.reading import read_table
-from tailrace.lake.targets import TroubleWarning
+from tailrace.lake.target_tables import TroubleWarning
 from tailrace.pipeline import open_feed
 
 pytestmark = pytest.mark.postgres

@@ -15,7 +15,7 @@ from tailrace.errors import PublicationWarning
 from tailrace.lake.changelog import append_changes
 from tailrace.lake.mirror import Mirrored, mirror
 from tailrace.lake.reading import read_table
-from tailrace.lake.targets import TroubleWarning
+from tailrace.lake.target_tables import TroubleWarning
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, Scanning, open_feed
 from tailrace.pipeline.log_feed import LogFeed

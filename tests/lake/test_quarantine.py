@@ -79,7 +79,7 @@ def _apply(server: Server, lake: Lake, upto: Lsn | None = None) -> dict[str, int
     """What was put aside of each table."""
     start = lake.catalog.complete if lake.catalog else None
     lake.apply(open_pipeline(server.data_dir, server.dbname, start_lsn=start, upto_lsn=upto))
-    return {each.table: each.changes for each in lake.put_aside}
+    return {each.table: each.changes for each in lake.quarantine_news}
 
 
 def _oid(server: Server, name: str) -> int:
@@ -335,7 +335,7 @@ def test_a_partitioned_table_as_one(server: Server, tmp_path: Path) -> None:
         start = lake.catalog.complete if lake.catalog else None
         feed = open_pipeline(server.data_dir, server.dbname, start_lsn=start).publishing(["pub"])
         lake.apply(feed)
-        return [each.changes for each in lake.put_aside]
+        return [each.changes for each in lake.quarantine_news]
 
     lake = _opened(LocalStore(tmp_path / "lake"))
     assert apply(lake) == [2]
@@ -546,7 +546,7 @@ def test_a_walk(server: Server, tmp_path: Path, layout: str, seed: int) -> None:
             mine = {tuple(row.values()) for row in _rows(lake, _oid(server, "t")).to_pylist()}
             assert {row for row in mine if row[0] not in waiting} == {row for row in there if row[0] not in waiting}
     _apply(server, whole)
-    assert whole.put_aside == []
+    assert whole.quarantine_news == []
     done = replay(_opened(lake.store, layout, TEXT))
     assert not any(each.left for each in done)
     lake.reread()

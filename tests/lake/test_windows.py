@@ -12,7 +12,7 @@ from tailrace.lake.delta.table import find, tables_in
 from tailrace.lake.mirror import mirror
 from tailrace.lake.position import position_of
 from tailrace.lake.reading import read_table
-from tailrace.lake.targets import TroubleWarning
+from tailrace.lake.target_tables import TroubleWarning
 from tailrace.pipeline import Scanning, open_feed, open_pipeline
 from tailrace.window import WindowSize
 

@@ -33,7 +33,7 @@ from tailrace.logicalproto.message_flow import MessageReader, MessageWriter
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner
 from tailrace.plugins.pgoutput import PgOutput
-from tailrace.replication.acquired import Acquired
+from tailrace.replication.acquired_slot import AcquiredSlot
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.types.values import Texts
 
@@ -217,7 +217,7 @@ def from_elsewhere(server: Server) -> Step:
 class Follower:
     """A consumer of our slot with the plugin, which remembers what it was given before."""
 
-    def __init__(self, consumer: Acquired, options: dict[str, str]) -> None:
+    def __init__(self, consumer: AcquiredSlot, options: dict[str, str]) -> None:
         self._consumer, self._plugin = consumer, PgOutput()
         self._plugin.context.work_mem = 64 << 10
         self._plugin.context.two_phase, self._plugin.context.two_phase_since = (

@@ -28,7 +28,7 @@ from tailrace.pipeline.windows import step
 from tailrace.plan import carried as carrying
 from tailrace.plan.carried import Carried, ended_in
 from tailrace.plan.demand import OF_TABLES
-from tailrace.transactions.remnants import remnants_of
+from tailrace.transactions.indexes_of_unfinished import indexes_of_unfinished
 from tailrace.transactions.scanned_log import ScannedLog
 from tailrace.wal.index import Index
 
@@ -48,7 +48,7 @@ CELL = 1 << 16
 
 @pytest.mark.parametrize(("name", "captured"), some_of(CASES, 12))
 def test_cuts_do_not_matter(name: tuple[str, int, str], captured: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(carrying, "remnants_of", partial(remnants_of, cell=CELL))
+    monkeypatch.setattr(carrying, "indexes_of_unfinished", partial(indexes_of_unfinished, cell=CELL))
     case = open_case(*name, tmp_path)
     dice = random.Random(f"{name} {captured}")
     state = state_before(case) if captured else None
@@ -106,7 +106,7 @@ def test_forgetting_twice_is_forgetting_once(name: tuple[str, int, str], tmp_pat
     carried, _ = _begun(case, source, indexes, state)
     log = ScannedLog.of(indexes, carried.next_xid, source.segments.segment_size, earlier=carried.earlier)
     after = followed_catalogs(source.segments, LocalRunner(1), log, state, state.needs_wal_from).state
-    ended = ended_in(after.versions, log.fates)
+    ended = ended_in(after.versions, log.outcomes)
     for _ in range(8):
         early, late = sorted(dice.sample(lsns, 2))
         once, twice = forgotten(after, ended, late), forgotten(forgotten(after, ended, early), ended, late)

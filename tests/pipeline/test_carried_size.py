@@ -74,7 +74,7 @@ def _size(carried: Carried) -> int:
     return (
         _bytes_in(carried.state)
         + _bytes_in(carried.earlier.ended)
-        + sum(_bytes_in(part.xids) for part in carried.earlier.remnants)
+        + sum(_bytes_in(part.xids) for part in carried.earlier.indexes_of_unfinished)
     )
 
 

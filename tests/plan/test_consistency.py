@@ -12,7 +12,7 @@ from tailrace.errors import MissingHistory
 from tailrace.model import Lsn
 from tailrace.plan.consistency import consistency, first_redo, left_out, whole
 from tailrace.plan.xids import all_xids
-from tailrace.transactions.fates import fates_of
+from tailrace.transactions.commit_or_abort import outcomes_of
 from tailrace.wal.index import Index
 
 CONSISTENT = {
@@ -214,9 +214,9 @@ WHOLE = {
 
 @pytest.mark.parametrize(("unread", "known_from", "kept", "why"), WHOLE.values(), ids=WHOLE.keys())
 def test_what_lies_whole(unread: set[int], known_from: int, kept: list[int], why: str | None) -> None:
-    fates = fates_of([part.ends for part in SHOWN])
-    xids = all_xids(SHOWN, fates)
-    transactions = fates.transactions.beginning_at(xids.first_lsns(fates.transactions))
+    outcomes = outcomes_of([part.ends for part in SHOWN])
+    xids = all_xids(SHOWN, outcomes)
+    transactions = outcomes.transactions.beginning_at(xids.first_lsns(outcomes.transactions))
     assert transactions.first_lsn.tolist() == [120, 110, 130, 150]
     told = np.arange(4)
     taken = whole(transactions, told, frozenset(unread), Lsn(250), known_from, explicit=False)
@@ -243,8 +243,8 @@ def test_what_is_left_out_is_counted() -> None:
         210 rows 10
         220 commit 10
     """)
-    fates = fates_of([part.ends for part in indexes])
-    said = left_out(fates.transactions, all_xids(indexes, fates), np.arange(3), np.array([2]), "for a reason")
+    outcomes = outcomes_of([part.ends for part in indexes])
+    said = left_out(outcomes.transactions, all_xids(indexes, outcomes), np.arange(3), np.array([2]), "for a reason")
     assert said == f"left out are 2 transactions with 10 rows at hand, which commit from {Lsn(120)} to {Lsn(160)}: for a reason"
 
 
@@ -256,8 +256,8 @@ def test_of_what_is_left_out_only_what_has_rows_is_told() -> None:
         130 commit 8
         === 200
     """)
-    fates = fates_of([part.ends for part in indexes])
-    transactions, xids, none = fates.transactions, all_xids(indexes, fates), np.zeros(0, np.int64)
+    outcomes = outcomes_of([part.ends for part in indexes])
+    transactions, xids, none = outcomes.transactions, all_xids(indexes, outcomes), np.zeros(0, np.int64)
     one = left_out(transactions, xids, np.arange(2), none, "for a reason")
     assert one == f"left out is 1 transaction with 1 row at hand, which commits at {Lsn(120)}: for a reason"
     assert left_out(transactions, xids, np.array([1]), none, "for a reason") == ""

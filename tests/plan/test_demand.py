@@ -16,7 +16,7 @@ from tailrace.pipeline import LocalRunner, Pipeline, open_pipeline
 from tailrace.plan.demand import Demand
 from tailrace.plan.origin_filter import from_elsewhere
 from tailrace.plugins.test_decoding import TestDecoding
-from tailrace.transactions.fates import TwoPhase
+from tailrace.transactions.commit_or_abort import TwoPhase
 from tailrace.types.style import TextStyle
 
 

@@ -10,7 +10,7 @@ from support.logs import log
 from tailrace.model import Relation
 from tailrace.plan.files import FileMapper
 from tailrace.plan.stretch_plan import NOT_DECODED, UNMAPPED, FileMap
-from tailrace.transactions.fates import NEVER
+from tailrace.transactions.commit_or_abort import NEVER
 
 T = 20000
 Spans = list[tuple[int, str]]

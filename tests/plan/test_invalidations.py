@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from support.logs import DATABASE, MAJOR, log, scanned
 from tailrace.plan.invalidations import RelationInvalidations, committed_invalidations, relation_invalidations
-from tailrace.transactions.fates import TwoPhase
+from tailrace.transactions.commit_or_abort import TwoPhase
 from tailrace.transactions.scanned_log import Earlier, InvalidatedRelations, ScannedLog
 
 T, U, EVERY = 20000, 20001, 0
@@ -50,7 +50,7 @@ def _scanned(text: str, earlier: InvalidatedRelations | None = None, two_phase: 
 
 
 def _found(made: RelationInvalidations, log: ScannedLog) -> tuple[Pairs, dict[int, Pairs]]:
-    xids = log.fates.transactions.xid
+    xids = log.outcomes.transactions.xid
     return set(made.ended.pairs()), {int(xids[ordinal]): set(found.pairs()) for ordinal, found in made.within.items()}
 
 
@@ -71,7 +71,7 @@ def test_a_prepared_transaction_ends_twice() -> None:
         160 commit 8"""
     read = _scanned(text, two_phase=TwoPhase(0, lambda xid, gid: False))
     made = relation_invalidations(read, DATABASE, MAJOR)
-    within = {int(read.fates.transactions.full_xid[ordinal]): set(found.pairs()) for ordinal, found in made.within.items()}
+    within = {int(read.outcomes.transactions.full_xid[ordinal]): set(found.pairs()) for ordinal, found in made.within.items()}
     assert (set(made.ended.pairs()), within) == ({(130, T), (150, T), (160, T)}, {7: {(120, T)}, 8: {(150, T)}})
 
 

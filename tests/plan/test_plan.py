@@ -11,7 +11,7 @@ from tailrace.model import Lsn
 from tailrace.plan import Plan, make_plan
 from tailrace.plan.demand import OF_TABLES, Demand
 from tailrace.plan.origin_filter import from_elsewhere
-from tailrace.transactions.fates import TwoPhase
+from tailrace.transactions.commit_or_abort import TwoPhase
 
 T = 20000
 HISTORY = history_of(*table(T, "t", file=30500), *table(T + 1, "u", file=30501, relpersistence="u"))

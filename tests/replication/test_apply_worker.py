@@ -29,7 +29,7 @@ from tailrace.lake.reading import read_table
 from tailrace.model import PG_EPOCH, Lsn
 from tailrace.pipeline import LocalRunner
 from tailrace.replication import apply_retry
-from tailrace.replication.acquired import Acquired
+from tailrace.replication.acquired_slot import AcquiredSlot
 from tailrace.replication.apply_worker import ApplyWorker, Pace, Until, WindowApplied
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.storage.local_store import LocalStore
@@ -158,7 +158,7 @@ PLACES: dict[str, tuple[object, str, Callable[[], Callable[..., object]]]] = {
     "tables": (MirrorLayout, "bring_up", _second_table_dies),
     "catalog": (StoredCatalog, "replaced", _last_catalog_dies),
     "readers": (CompleteTable, "advance", lambda: _dies),
-    "slot": (Acquired, "confirm", lambda: _dies),
+    "slot": (AcquiredSlot, "confirm", lambda: _dies),
 }
 
 

@@ -13,7 +13,7 @@ from support.servers import Server
 from tailrace.errors import TailraceError, UsageError
 from tailrace.lake.mirror import mirror
 from tailrace.lake.reading import read_table
-from tailrace.lake.targets import TroubleWarning
+from tailrace.lake.target_tables import TroubleWarning
 from tailrace.pipeline import open_feed
 from tailrace.pipeline.log_feed import LogFeed
 from tailrace.replication.slot_location import SlotLocation

@@ -74,4 +74,4 @@ def test_orphans_of_a_crash_are_forgotten(tmp_path: Path) -> None:
 
 def _open_in(carried: Carried) -> np.ndarray:
     """The transactions of which rows are kept for."""
-    return np.concatenate([np.array([], np.int64), *(part.xids.xid for part in carried.earlier.remnants)])
+    return np.concatenate([np.array([], np.int64), *(part.xids.xid for part in carried.earlier.indexes_of_unfinished)])

@@ -22,7 +22,7 @@ from support.slots import TAILRACE, ours, theirs
 from support.threads import run_threads
 from tailrace.errors import CorruptWal, MissingHistory
 from tailrace.pipeline import LocalRunner
-from tailrace.replication.acquired import Acquired
+from tailrace.replication.acquired_slot import AcquiredSlot
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.replication.slot_wal import status_of
 from tailrace.replication.waiting import finish
@@ -216,7 +216,7 @@ def test_is_not_lost_to_others_while_its_consumer_is_further(tmp_path: Path) -> 
         assert status() == "lost"
 
 
-def _look_for(consumer: Acquired, seconds: float) -> None:
+def _look_for(consumer: AcquiredSlot, seconds: float) -> None:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         assert ours(consumer) == ""

@@ -25,7 +25,7 @@ from tailrace.pipeline.windows import step
 from tailrace.plan.carried import Carried
 from tailrace.plugins.test_decoding import TestDecoding
 from tailrace.slots.mark import read_mark, write_mark
-from tailrace.transactions.fates import EndedElsewhere
+from tailrace.transactions.commit_or_abort import EndedElsewhere
 
 STORIES = [story for story, major, variant in all_cases() if (major, variant) == (18, "with_slot")]
 
@@ -75,13 +75,13 @@ def _differing(a: Any, b: Any, path: str = "") -> list[str]:
 
 @pytest.fixture(scope="module")
 def carried(tmp_path_factory: pytest.TempPathFactory) -> Carried:
-    """One with remnants, subtransactions and TOAST chunks among them."""
+    """One with indexes of unfinished transactions, subtransactions and TOAST chunks among them."""
     found = [
         carried
         for story in ("spill", "toast", "subxact")
         for carried, _ in _windows(story, tmp_path_factory.mktemp(story), random.Random(story))
     ]
-    return max(found, key=lambda each: (len(each.earlier.remnants), len(each.earlier.catalog_changes)))
+    return max(found, key=lambda each: (len(each.earlier.indexes_of_unfinished), len(each.earlier.catalog_changes)))
 
 
 def test_what_is_damaged_is_never_believed(carried: Carried) -> None:
@@ -149,22 +149,24 @@ def test_a_mark_whose_checksum_is_right_and_whose_content_is_not(name: str, valu
 
 
 def test_parts_of_the_indexes_of_another_system(carried: Carried) -> None:
-    first, *others = carried.earlier.remnants
-    foreign = replace(carried.earlier, remnants=(replace(first, system=first.system + 1), *others))
+    first, *others = carried.earlier.indexes_of_unfinished
+    foreign = replace(carried.earlier, indexes_of_unfinished=(replace(first, system=first.system + 1), *others))
     with pytest.raises(CorruptFile, match=f"it has a part of the index of system {first.system + 1}"):
         read_mark(write_mark(replace(carried, earlier=foreign)), "here")
 
 
 def test_xids_beyond_32_bits_come_back(carried: Carried) -> None:
-    first, *others = carried.earlier.remnants
+    first, *others = carried.earlier.indexes_of_unfinished
     far = replace(first, xids=replace(first.xids, xid=first.xids.xid + (7 << 32)))
-    again = read_mark(write_mark(replace(carried, earlier=replace(carried.earlier, remnants=(far, *others)))), "here")
-    assert again.earlier.remnants[0].xids.xid.tolist() == far.xids.xid.tolist()
-    assert min(again.earlier.remnants[0].xids.xid.tolist()) >= 7 << 32
+    again = read_mark(
+        write_mark(replace(carried, earlier=replace(carried.earlier, indexes_of_unfinished=(far, *others)))), "here"
+    )
+    assert again.earlier.indexes_of_unfinished[0].xids.xid.tolist() == far.xids.xid.tolist()
+    assert min(again.earlier.indexes_of_unfinished[0].xids.xid.tolist()) >= 7 << 32
 
 
 def test_what_is_not_known_stays_unknown(carried: Carried) -> None:
-    unknown = replace(carried, earlier=replace(carried.earlier, open_at_start=None, ended=None, remnants=()))
+    unknown = replace(carried, earlier=replace(carried.earlier, open_at_start=None, ended=None, indexes_of_unfinished=()))
     assert _differing(unknown, read_mark(write_mark(unknown), "here")) == []
 
 

@@ -131,7 +131,7 @@ def test_a_log_whose_beginning_is_missing(case: Case) -> None:
         segment.unlink()
     first = Source.open(case.data_dir).segments.first_lsn
     rest = opened(case.data_dir)
-    xids = all_xids(whole.log.indexes, whole.log.fates)
+    xids = all_xids(whole.log.indexes, whole.log.outcomes)
     with_rows = set(xids.ordinal[xids.rows > 0].tolist())
     commits = [int(whole.plan.transactions.commit_lsn[each]) for each in whole.plan.shown.tolist() if each in with_rows]
     lost = [Lsn(commit) for commit in commits if first <= commit < rest.plan.start_lsn]

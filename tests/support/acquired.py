@@ -7,19 +7,19 @@ from collections.abc import Iterator
 from tailrace.pipeline import Pipeline, Runner
 from tailrace.pipeline.following import NothingNew
 from tailrace.plan.demand import Demand
-from tailrace.replication.acquired import NO_LIMIT, Acquired, Limit
+from tailrace.replication.acquired_slot import NO_LIMIT, AcquiredSlot, Limit
 from tailrace.replication.service import acquire
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.replication.waiting import finish
 from tailrace.window import WindowSize
 
 
-def acquired(location: SlotLocation, name: str, runner: Runner, window: WindowSize | None = None) -> Acquired:
+def acquired(location: SlotLocation, name: str, runner: Runner, window: WindowSize | None = None) -> AcquiredSlot:
     """To be released at the end of a `with` block."""
     return finish(acquire(location, name, runner, window))
 
 
-def looked(slot: Acquired, demand: Demand, limit: Limit = NO_LIMIT) -> Iterator[Pipeline]:
+def looked(slot: AcquiredSlot, demand: Demand, limit: Limit = NO_LIMIT) -> Iterator[Pipeline]:
     """What is new now, and nobody waits for more."""
     while not isinstance(window := slot.poll(demand, limit), NothingNew):
         yield window

@@ -7,7 +7,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tailrace.apply.keys import joined, row_codes
-from tailrace.apply.net import NetChange
+from tailrace.apply.net_change import NetChange
 from tailrace.apply.tables import filled
 
 

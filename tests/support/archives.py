@@ -18,7 +18,7 @@ from tailrace.catalog.state.state_file import write_state
 from tailrace.cli.verbs.slot import create
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, Source, capture
-from tailrace.replication.acquired import Acquired
+from tailrace.replication.acquired_slot import AcquiredSlot
 
 
 @contextmanager
@@ -69,7 +69,7 @@ def place_of(segment: Path) -> int:
     return (int(name[8:16], 16) << 12) + int(name[16:24], 16) if re.match("[0-9A-F]{24}", name) else -1
 
 
-def ours_upto(consumer: Acquired, upto: str) -> str:
+def ours_upto(consumer: AcquiredSlot, upto: str) -> str:
     """Looks until all is there."""
     taken = ""
     deadline = time.monotonic() + 60

@@ -20,7 +20,7 @@ from tailrace.catalog.history.history import History
 from tailrace.catalog.redo.replay import Versions
 from tailrace.catalog.rows.catalog_rows import CatalogRows, CatalogTable, Names, Spans
 from tailrace.model import Relation
-from tailrace.transactions.fates import NEVER
+from tailrace.transactions.commit_or_abort import NEVER
 
 DATABASE = 5
 TABLESPACE = 1663

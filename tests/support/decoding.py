@@ -50,7 +50,7 @@ def decode(case: Case, runner: Runner, *, captured: bool, stretch_bytes: int | N
 
 
 def decode_in_windows(case: Case, dice: random.Random, *, captured: bool, cell: int = STRETCH_BYTES) -> str:
-    """The same, window by window, each of them of stretches that end at any record, and where cells do (`transactions.remnants`)."""
+    """The same, window by window, each of them of stretches that end at any record, and where cells do (`transactions.indexes_of_unfinished`)."""
     runner = LocalRunner(2)
     state = state_before(case) if captured else None
     since = state.needs_wal_from if state else None

@@ -17,7 +17,7 @@ from deltalake.exceptions import DeltaError
 
 from tailrace.lake import changelog, mirror
 from tailrace.lake.reading import read_table
-from tailrace.lake.targets import TroubleWarning
+from tailrace.lake.target_tables import TroubleWarning
 from tailrace.model import Lsn
 from tailrace.pipeline import open_feed
 

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from tailrace.model import Lsn, Stretch
-from tailrace.transactions.fates import TwoPhase
+from tailrace.transactions.commit_or_abort import TwoPhase
 from tailrace.transactions.scanned_log import Earlier, ScannedLog
 from tailrace.wal import heap, index, logicalmsg, standby, xact, xlog
 from tailrace.wal.heap_records import HeapTruncate

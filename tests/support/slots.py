@@ -12,7 +12,7 @@ from tailrace.cli.verbs.slot import create
 from tailrace.model import Lsn
 from tailrace.plugins.printing import print_rows, up_to_zero
 from tailrace.plugins.test_decoding import TestDecoding
-from tailrace.replication.acquired import Acquired, Limit
+from tailrace.replication.acquired_slot import AcquiredSlot, Limit
 from tailrace.settings import WORK_MEM
 
 TAILRACE = Path(sys.executable).with_name("tailrace")
@@ -47,7 +47,7 @@ def peeked_text(server: Server, slot: str = THEIRS) -> str:
 
 
 def ours(
-    consumer: Acquired, upto: Lsn | None = None, options: Mapping[str, str] | None = None, *, plugin: TestDecoding | None = None,
+    consumer: AcquiredSlot, upto: Lsn | None = None, options: Mapping[str, str] | None = None, *, plugin: TestDecoding | None = None,
     work_mem: int = WORK_MEM,
 ) -> str:  # fmt: skip
     """What a consumer of our slot takes, and confirms. A plugin remembers what it was given before."""

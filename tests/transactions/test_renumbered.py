@@ -23,7 +23,7 @@ from tailrace.catalog.state.state_file import read_state, write_state
 from tailrace.model import PAGE_SIZE, Lsn
 from tailrace.pipeline import LocalRunner, Scanning, Source, capture, open_pipeline, scan_log
 from tailrace.plan import carried as carrying
-from tailrace.transactions.remnants import remnants_of
+from tailrace.transactions.indexes_of_unfinished import indexes_of_unfinished
 from tailrace.wal.kept_records import server_states
 from tailrace.wal.standby import RunningXacts
 from tailrace.wal.xlog import Checkpoint
@@ -110,7 +110,7 @@ def _from_states(case: Case, cuts: list[int], directory: Path) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def _small_cells(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(carrying, "remnants_of", partial(remnants_of, cell=CELL))
+    monkeypatch.setattr(carrying, "indexes_of_unfinished", partial(indexes_of_unfinished, cell=CELL))
 
 
 def _same_with_other_xids(story: str, major: int, path: Path, choose: Callable[[Case], Renumbering]) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from support.cases import open_case
 from tailrace.pipeline import LocalRunner, open_pipeline
-from tailrace.transactions.fates import NEVER
+from tailrace.transactions.commit_or_abort import NEVER
 from tailrace.types import oids
 from tailrace.types.built_in import built_in_type
 

@@ -1,6 +1,6 @@
 """Which changes have to wait because others of the same rows do, and which of those that wait can go on.
 
-In: changes that are kept (`quarantine/kept_rows.py`), and others of the same table, behind them or between them. Out: those that follow. A
+In: changes in quarantine (`quarantine/quarantined_rows.py`), and others of the same table, behind them or between them. Out: those that follow. A
 row is followed by its key, whatever becomes of the key: a change that moves it takes both keys with it. Without a key a change waits if the row that
 it removes is one that a waiting change was to put there.
 
@@ -23,7 +23,7 @@ from tailrace.decode import Batch
 from tailrace.feed import OrderKey
 from tailrace.model import Relation
 from tailrace.quarantine.fitting import Unfit, fitted
-from tailrace.quarantine.kept_rows import KeptBatch, in_style, kept_batches
+from tailrace.quarantine.quarantined_rows import QuarantinedBatch, in_style, quarantined_batches
 from tailrace.types.registry import ArrowStyle
 
 _NEVER = np.iinfo(np.int64).max
@@ -76,18 +76,18 @@ class KeyReader:
             has[side] = rows.is_valid().to_numpy(zero_copy_only=False)
         return RowKeys(_places(table), keys, has)
 
-    def of_kept(self, rows: pa.Table) -> RowKeys:
-        """Of rows that are kept, in their order here. A key that has no form is none."""
+    def of_quarantined(self, rows: pa.Table) -> RowKeys:
+        """Of rows in quarantine, in their order here. A key that has no form is none."""
         numbers = {column.number for column in self.relation.live_columns if column.name in self.names}
         columns = tuple(each if each.number in numbers else replace(each, type=None) for each in self.relation.columns)
         only = replace(self.relation, columns=columns)
         parts, order = [], [_NONE]
-        for kept in kept_batches(rows):
-            sides = {side: self._side(kept, only, side) for side in _SIDES}
+        for waiting in quarantined_batches(rows):
+            sides = {side: self._side(waiting, only, side) for side in _SIDES}
             keys = {side: found[0] for side, found in sides.items()}
             has = {side: found[1] for side, found in sides.items()}
-            parts.append(RowKeys(_places(rows.take(pa.array(kept.at))), keys, has))
-            order.append(kept.at)
+            parts.append(RowKeys(_places(rows.take(pa.array(waiting.at))), keys, has))
+            order.append(waiting.at)
         together, at = self._joined(parts), np.argsort(np.concatenate(order))
         taken = pa.array(at)
         return RowKeys(
@@ -95,20 +95,22 @@ class KeyReader:
             {side: has[at] for side, has in together.has.items()},
         )  # fmt: skip
 
-    def _side(self, kept: KeptBatch, only: Relation, side: str) -> tuple[list[pa.Array], NDArray[np.bool_]]:
-        parts, has = [], np.zeros(len(kept.batch), np.bool_)
+    def _side(self, waiting: QuarantinedBatch, only: Relation, side: str) -> tuple[list[pa.Array], NDArray[np.bool_]]:
+        parts, has = [], np.zeros(len(waiting.batch), np.bool_)
         arrow = pa.struct([(name, kind) for name, kind in zip(self.names, self._types(only), strict=True)])
 
         chosen = [
-            at for at, column in enumerate(kept.batch.columns) if column.number in {each.number for each in only.live_columns}
+            at for at, column in enumerate(waiting.batch.columns) if column.number in {each.number for each in only.live_columns}
         ]
-        columns = tuple(kept.batch.columns[at] for at in chosen)
-        new, old = ([values[at] for at in chosen] if values else [] for values in (kept.batch.new, kept.batch.old))
-        mine = replace(kept.batch, columns=columns, new=new if side == "new" else [], old=old if side == "old" and old else None)
+        columns = tuple(waiting.batch.columns[at] for at in chosen)
+        new, old = ([values[at] for at in chosen] if values else [] for values in (waiting.batch.new, waiting.batch.old))
+        mine = replace(
+            waiting.batch, columns=columns, new=new if side == "new" else [], old=old if side == "old" and old else None
+        )
 
         def made(batch: Batch) -> pa.RecordBatch:
             return change_batch(
-                batch, kept.transactions, only, columns=(side,), style=in_style(batch, self.style), codec=kept.codec
+                batch, waiting.transactions, only, columns=(side,), style=in_style(batch, self.style), codec=waiting.codec
             )
 
         order = [np.zeros(0, np.int64)]
@@ -168,16 +170,16 @@ def codes_of(several: Sequence[RowKeys]) -> list[dict[str, NDArray[np.int64]]]:
     return found
 
 
-def followers(kept: RowKeys, others: RowKeys, *, is_keyed: bool) -> NDArray[np.bool_]:
-    """Which of the others come behind a kept one of the same row, or behind another that does so."""
-    of_kept, of_others = codes_of([kept, others])
-    places = np.concatenate([kept.places, others.places])
+def followers(quarantined: RowKeys, others: RowKeys, *, is_keyed: bool) -> NDArray[np.bool_]:
+    """Which of the others come behind a quarantined one of the same row, or behind another that does so."""
+    of_quarantined, of_others = codes_of([quarantined, others])
+    places = np.concatenate([quarantined.places, others.places])
     order = np.lexsort((places[:, 2], places[:, 1], places[:, 0]))
     rank = np.empty(len(places), np.int64)
     rank[order] = np.arange(len(places))
     blocking = _SIDES if is_keyed else ("new",)
     waiting = _SIDES if is_keyed else ("old",)
-    most = max((int(codes.max(initial=-1)) for each in (of_kept, of_others) for codes in each.values()), default=-1)
+    most = max((int(codes.max(initial=-1)) for each in (of_quarantined, of_others) for codes in each.values()), default=-1)
     since = np.full(most + 2, _NEVER)  # its last stands for what has no key
 
     def block(codes: dict[str, NDArray[np.int64]], ranks: NDArray[np.int64]) -> None:
@@ -185,8 +187,8 @@ def followers(kept: RowKeys, others: RowKeys, *, is_keyed: bool) -> NDArray[np.b
             np.minimum.at(since, codes[side], ranks)
         since[-1] = _NEVER
 
-    block(of_kept, rank[: len(kept)])
-    ranks = rank[len(kept) :]
+    block(of_quarantined, rank[: len(quarantined)])
+    ranks = rank[len(quarantined) :]
     chosen = np.zeros(len(others), np.bool_)
     while True:
         follows = np.zeros(len(others), np.bool_)
@@ -202,7 +204,7 @@ def followers(kept: RowKeys, others: RowKeys, *, is_keyed: bool) -> NDArray[np.b
 def that_go_on(
     keys: RowKeys, fits: NDArray[np.bool_], is_whole: NDArray[np.bool_], *, is_keyed: bool, by_last: bool, discards: bool
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Of changes that are kept, in their order, which can be applied now, and which need not be any more. A change that does not fit holds up those
+    """Of changes in quarantine, in their order, which can be applied now, and which need not be any more. A change that does not fit holds up those
     behind it of the same row. `by_last` says that only the last state of a row counts: then a change that does not fit is needed no more if the
     next of its row fits and `is_whole`, as one is that sends all columns or removes the row. If what does not fit is to be discarded, whole ones
     behind it go on then."""

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from tailrace.apply.keys import joined, row_codes
-from tailrace.apply.net import NetChange
+from tailrace.apply.net_change import NetChange
 from tailrace.errors import MissingHistory
 
 

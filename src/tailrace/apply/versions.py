@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tailrace.apply.keys import joined, key_of, row_codes
-from tailrace.apply.net import (
+from tailrace.apply.net_change import (
     NetChange,
     OrderedChanges,
     change_before,

@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import NoReturn
 
+from tailrace.cli.signals import handling
+
 NOBODY_READS = 128 + signal.SIGPIPE
 """What a shell says of a program that SIGPIPE ended."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -72,17 +74,12 @@ def leave(status: int) -> NoReturn:
 def ending() -> Iterator[None]:
     """Signals end what runs within, and the process. One that was ignored when the process began (nohup) stays so."""
     asked = Ending()
-    before = {number: signal.getsignal(number) for number in _SIGNALS}
-    for number, handler in before.items():
-        if handler is not signal.SIG_IGN:
-            signal.signal(number, asked.ask)
-    try:
-        yield
-    finally:
-        if asked.signal:
-            asked.leave()
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    with handling(dict.fromkeys(_SIGNALS, asked.ask), ignored_too=False):
+        try:
+            yield
+        finally:
+            if asked.signal:
+                asked.leave()
 
 
 def ready_streams() -> None:

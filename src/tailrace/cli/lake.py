@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from tailrace.lake.catalog import LakeCatalog, LakeTable, StoredCatalog, no_lake
 from tailrace.lake.formats import format_named
 from tailrace.lake.lake import Lake
 from tailrace.lake.quarantine import Quarantine
-from tailrace.model import PG_EPOCH, Lsn
+from tailrace.model import Lsn, datetime_of
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.sources.source import Source
 from tailrace.storage.local_store import LocalStore
@@ -101,10 +100,10 @@ def wait(url: str, options: dict[str, str], lsn: Lsn, seconds: float | None) -> 
 
 
 def _facts(catalog: LakeCatalog, state: Path | None, slot: str) -> dict[str, Any]:
-    at = PG_EPOCH.timestamp() + catalog.committed / 1e6 if catalog.committed else None
+    at = datetime_of(catalog.committed) if catalog.committed else None
     facts: dict[str, Any] = {
-        "complete": str(catalog.complete), "commit_time": datetime.fromtimestamp(at, UTC).isoformat(sep=" ") if at is not None else None,
-        "age_seconds": round(max(0.0, time.time() - at), 3) if at is not None else None,
+        "complete": str(catalog.complete), "commit_time": at.isoformat(sep=" ") if at is not None else None,
+        "age_seconds": round(max(0.0, time.time() - at.timestamp()), 3) if at is not None else None,
         "system": str(catalog.system), "timeline": catalog.timeline, "database": catalog.database,
         "publications": ", ".join(catalog.publications) or None,
     }  # fmt: skip

@@ -15,6 +15,7 @@ from tailrace.cli.choice import On
 from tailrace.cli.engine import runner_for
 from tailrace.cli.new_slot import HowReceived, new_slot
 from tailrace.cli.progress import Progress, counted, warn
+from tailrace.cli.signals import handling
 from tailrace.cli.slot import exists
 from tailrace.cli.tables import write_json
 from tailrace.dataclass import dataclass
@@ -22,10 +23,10 @@ from tailrace.errors import TailraceError, UsageError
 from tailrace.lake.lake import Lake
 from tailrace.lake.table_copy import CopyProgress
 from tailrace.lake.trouble import STOP
-from tailrace.model import PG_EPOCH, Lsn
+from tailrace.model import Lsn, datetime_of, timestamptz_of
 from tailrace.pipeline.runner import LocalRunner, Runner
 from tailrace.publications.subscription import publication_names
-from tailrace.replication.acquired import Acquired
+from tailrace.replication.acquired_slot import AcquiredSlot
 from tailrace.replication.apply_worker import ApplyWorker, Pace, Until, WindowApplied
 from tailrace.replication.lake_of_slot import check_lake, forget_lake
 from tailrace.replication.retention import leave, receiving_log, retention_of
@@ -96,7 +97,7 @@ def pace_of(window: WindowSize | None, every: float, *, follows: bool) -> Pace:
 
 def until_of(moment: Lsn | datetime | None) -> Until:
     if isinstance(moment, datetime):
-        return Until(time=(moment - PG_EPOCH) // timedelta(microseconds=1))
+        return Until(time=timestamptz_of(moment))
     return Until(moment)
 
 
@@ -175,7 +176,7 @@ def copy_in_words(done: CopyProgress) -> str:
 
 def commit_time(committed: int) -> datetime | None:
     """Of microseconds since 2000; None for 0, where it is not known."""
-    return PG_EPOCH + timedelta(microseconds=committed) if committed else None
+    return datetime_of(committed) if committed else None
 
 
 def _seconds_since(at: datetime) -> float:
@@ -184,18 +185,18 @@ def _seconds_since(at: datetime) -> float:
 
 def _row_of(done: WindowApplied, changes: int, at: datetime | None, lag: float) -> dict[str, Any]:
     tables = {each.table: {"changes": each.changes, "upserts": each.upserts, "deletes": each.deletes} for each in done.tables}
-    aside = {each.table: each.changes for each in done.put_aside}
+    quarantined = {each.table: each.changes for each in done.quarantined}
     return {
         "lsn": str(done.lsn), "commit_time": at.isoformat(sep=" ") if at is not None else None, "tables": tables, "changes": changes,
         "bytes_written": sum(each.written.bytes for each in done.tables), "seconds": round(done.seconds, 3), "lag_bytes": done.lag_bytes,
-        "lag_seconds": round(lag, 3), **({"quarantined": aside} if aside else {}),
+        "lag_seconds": round(lag, 3), **({"quarantined": quarantined} if quarantined else {}),
     }  # fmt: skip
 
 
 # -- the slot ------------------------------------------------------------------------------------------------------------------------------
 
 
-def _acquired(asked: AskedSlot, pace: Pace, runner: Runner, *, is_new: bool) -> Acquired:
+def _acquired(asked: AskedSlot, pace: Pace, runner: Runner, *, is_new: bool) -> AcquiredSlot:
     """The slot, which is made first if it is new."""
     if is_new:
         command = CreateReplicationSlot(
@@ -238,7 +239,7 @@ class _Reception:
 
 
 @contextmanager
-def _receiving(slot: Acquired, asked: AskedSlot, pace: Pace) -> Iterator[_Reception]:
+def _receiving(slot: AcquiredSlot, asked: AskedSlot, pace: Pace) -> Iterator[_Reception]:
     if asked.standbys is not None:
         slot.location.configure({"synchronous_standby_names": asked.standbys})
     log, ours = ReceivedLog.of(slot.slot.source), _Reception()
@@ -270,18 +271,10 @@ def _clean_up(asked: AskedSlot) -> None:
 @contextmanager
 def _ended_by(stop: Callable[[], None]) -> Iterator[None]:
     """Within the block SIGTERM and Ctrl-C call `stop`; who asks twice means now."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
 
     def came(number: int, frame: object) -> None:
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        put_back()
         stop()
 
-    for number, handler in before.items():
-        if handler is not signal.SIG_IGN:
-            signal.signal(number, came)
-    try:
+    with handling(dict.fromkeys((signal.SIGTERM, signal.SIGINT), came), ignored_too=False) as put_back:
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

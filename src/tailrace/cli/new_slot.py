@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 
 from tailrace.catalog.state.catalog_state import CatalogState
@@ -21,7 +21,7 @@ from tailrace.client.catalog_files import NotLetIn, ServerFiles
 from tailrace.client.restore_command import RestoreCommand
 from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
-from tailrace.model import PG_EPOCH, Lsn
+from tailrace.model import Lsn, timestamptz_of
 from tailrace.replication import service
 from tailrace.replication.retention import begin_anew, leave, receiving_log
 from tailrace.replication.server_location import log_of_server
@@ -71,7 +71,7 @@ def create(
 def past_moment(text: str, since: Lsn | datetime | None) -> PastMoment | None:
     """A past moment to begin at, which the command line has as `text`."""
     if isinstance(since, datetime):
-        return PastMoment(text, time=(since - PG_EPOCH) // timedelta(microseconds=1))
+        return PastMoment(text, time=timestamptz_of(since))
     return None if since is None else PastMoment(text, since)
 
 

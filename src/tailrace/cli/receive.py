@@ -10,6 +10,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tailrace.cli.signals import handling
 from tailrace.client.receiver import Confirmed, Receiver
 from tailrace.client.replication_connection import ReplicationConnection
 from tailrace.client.restore_command import RestoreCommand
@@ -92,13 +93,13 @@ def receive_wal(
     receiver = Receiver(dsn, directory, slot=name, upto=upto, retries=retries, restore=restore, tell=_tell, warn=_warn)
     if confirmed is not None:
         receiver.confirmed = confirmed
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: receiver.stop())
     retention = consumers.retention(directory)
-    with retention.cleaning(lambda: receiver.is_at_work) if retention is not None else nullcontext():
-        end = receiver.run()
-    if retention is not None:
-        retention.clean_up_after()
+    stops = dict.fromkeys((signal.SIGINT, signal.SIGTERM), lambda *_: receiver.stop())
+    with handling(stops):
+        with retention.cleaning(lambda: receiver.is_at_work) if retention is not None else nullcontext():
+            end = receiver.run()
+        if retention is not None:
+            retention.clean_up_after()
     _tell(f"received up to {end}" if end else "nothing was received")
 
 

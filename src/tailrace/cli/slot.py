@@ -13,12 +13,13 @@ from tailrace.cli.decode import write_lines
 from tailrace.cli.engine import runner_for
 from tailrace.cli.new_slot import new_slot
 from tailrace.cli.progress import Progress, counted, warn
+from tailrace.cli.signals import handling
 from tailrace.cli.slot_rows import write_slot
 from tailrace.dataclass import dataclass
 from tailrace.model import Lsn
 from tailrace.plugins.output_plugin import shut_down
 from tailrace.plugins.printing import as_json_rows, as_lines, as_psql
-from tailrace.replication.acquired import Acquired
+from tailrace.replication.acquired_slot import AcquiredSlot
 from tailrace.replication.get_changes import NewChanges
 from tailrace.replication.output_file import output_to
 from tailrace.replication.receiving import Outage, receive_into
@@ -115,7 +116,7 @@ def receive(
 
 
 @contextmanager
-def _receiving(slot: Acquired, standbys: str | None, on_failure: Callable[[], None]) -> Iterator[Callable[[], None]]:
+def _receiving(slot: AcquiredSlot, standbys: str | None, on_failure: Callable[[], None]) -> Iterator[Callable[[], None]]:
     """Within the block the log of a server that is connected to comes in; gives what raises the error that ended that."""
     if standbys is not None:
         slot.location.configure({"synchronous_standby_names": standbys})
@@ -153,11 +154,8 @@ def _hangups(tell: Callable[[], None]) -> Iterator[Callable[[], bool]]:
         has, arrived[:] = bool(arrived), []
         return has
 
-    before = signal.signal(signal.SIGHUP, came)
-    try:
+    with handling({signal.SIGHUP: came}):
         yield has_come
-    finally:
-        signal.signal(signal.SIGHUP, before)
 
 
 @contextmanager
@@ -176,7 +174,7 @@ def _writing(destination: Destination, slot: Slot) -> Iterator[Writer]:
         writer.close()
 
 
-def _acquired(location: SlotLocation, name: str, engine: Engine, tell: Callable[[str], None]) -> Acquired:
+def _acquired(location: SlotLocation, name: str, engine: Engine, tell: Callable[[str], None]) -> AcquiredSlot:
     """The slot, to be released at the end of a `with` block."""
     slot = location.slot(name)
     backlog = slot.backlog(open_segments(files_of(slot.source)).stop_lsn)
@@ -185,7 +183,7 @@ def _acquired(location: SlotLocation, name: str, engine: Engine, tell: Callable[
 
 def _created_or_acquired(
     name: str, state: Path, command: CreateReplicationSlot | None, engine: Engine, tell: Callable[[str], None], outage: Outage | None
-) -> Acquired:  # fmt: skip
+) -> AcquiredSlot:  # fmt: skip
     """The slot, which is created if there is a command for that; with an `outage` once the source can be read."""
     if command is not None:
         location, new = new_slot(command, state, engine.on, engine.window)

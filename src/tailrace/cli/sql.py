@@ -12,6 +12,7 @@ from tailrace.cli.choice import On
 from tailrace.cli.engine import runner_for
 from tailrace.cli.log_at_hand import log_at_hand
 from tailrace.cli.progress import Progress, warn
+from tailrace.cli.signals import handling
 from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.pipeline.runner import Runner
@@ -141,10 +142,9 @@ def _feed(shell: Shell, lines: Iterable[str]) -> None:
 
 def _typed(shell: Shell) -> None:
     """At a terminal: a prompt, history and completion; Ctrl-C drops what is typed, or cancels what runs."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    _ready_readline(shell)
-    shell.text.typed = True
-    try:
+    with handling({signal.SIGINT: signal.default_int_handler}):
+        _ready_readline(shell)
+        shell.text.typed = True
         while True:
             try:
                 line = input(shell.prompt)
@@ -160,8 +160,6 @@ def _typed(shell: Shell) -> None:
             except KeyboardInterrupt:
                 shell.text.drop()
                 sys.stderr.write("ERROR:  canceling statement due to user request\n")
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _ready_readline(shell: Shell) -> None:

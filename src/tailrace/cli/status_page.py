@@ -45,7 +45,7 @@ class LakeStanding:
     copied: tuple[int, int] = (0, 0)
     counts: Counter[str] = field(default_factory=Counter)
     tables: Counter[str] = field(default_factory=Counter)
-    aside: Counter[str] = field(default_factory=Counter)
+    quarantined: Counter[str] = field(default_factory=Counter)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def copying(self, done: int, of: int) -> None:
@@ -62,8 +62,8 @@ class LakeStanding:
                 self.tables[each.table] += each.changes
                 self.counts["changes"] += each.changes
                 self.counts["bytes_written"] += each.written.bytes
-            for put in done.put_aside:
-                self.aside[put.table] += put.changes
+            for put in done.quarantined:
+                self.quarantined[put.table] += put.changes
             self.counts["windows"] += 1
 
     def facts(self) -> dict[str, Any]:
@@ -75,7 +75,7 @@ class LakeStanding:
                 "lag_bytes": self.lag_bytes, "seconds_since_applied": round(time.time() - self.applied, 3) if self.applied else None,
                 "copy_parts_done": self.copied[0], "copy_parts": self.copied[1], "uptime_seconds": round(time.time() - self.began, 3),
                 "windows": self.counts["windows"], "changes": self.counts["changes"], "bytes_written": self.counts["bytes_written"],
-                "tables": dict(self.tables), "quarantined": dict(self.aside),
+                "tables": dict(self.tables), "quarantined": dict(self.quarantined),
             }  # fmt: skip
 
 

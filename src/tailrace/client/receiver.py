@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,7 @@ from tailrace.client.restore_command import RestoreCommand
 from tailrace.client.wal_archive import ResumePoint, WalArchive
 from tailrace.dataclass import dataclass
 from tailrace.errors import FailedWrite, MissingHistory, PeerError, TailraceError, UsageError
-from tailrace.model import PG_EPOCH, Lsn
+from tailrace.model import Lsn, timestamptz_of
 from tailrace.storage.file_lock import FileLock
 from tailrace.storage.segment_files import identity_of, list_segments
 from tailrace.storage.wakeup import ReceiverSocket, force_reply
@@ -45,8 +46,6 @@ _LOOK_EVERY, _LOOK_AGAIN = 1.0, 0.05
 """Seconds after which who waits for the server looks whether to stop; and, while consumers have not confirmed all, whether they have: one in another
 container cannot wake us."""
 _TRIES, _MOMENT = 10, 0.002
-_EPOCH = int(PG_EPOCH.timestamp()) * 1_000_000
-"""Where PostgreSQL's clock begins, in microseconds of Unix's."""
 _GONE, _NOT_CONNECTED = "58P01", "08001"
 _AHEAD = "is ahead of the WAL flush position of this server"
 _REMOVED = "has already been removed"
@@ -349,7 +348,7 @@ class Receiver:
     def _report(self, connection: ReplicationConnection, archive: WalArchive, *, asks: bool = False) -> None:
         """Say how far we are."""
         self._reported, self._applied = time.monotonic(), self._applicable(archive)
-        sent_at = time.time_ns() // 1000 - _EPOCH
+        sent_at = timestamptz_of(datetime.now(UTC))
         connection.send(write_to_walsender(StandbyStatusUpdate(archive.written, archive.flushed, self._applied, sent_at, asks)))
 
     def _has_more_applied(self, archive: WalArchive) -> bool:

@@ -19,7 +19,7 @@ from tailrace.lake.files.data_files import DataFiles
 from tailrace.lake.layouts.changes import append
 from tailrace.lake.run_lock import one_run
 from tailrace.lake.staging import FileWritten, Progress, Staged, counting, stage_changes, staging
-from tailrace.lake.targets import TableErrors, TargetTable, find_targets
+from tailrace.lake.target_tables import TableErrors, TargetTable, find_target_tables
 from tailrace.model import Lsn
 from tailrace.storage.local_store import LocalStore
 from tailrace.types.registry import ArrowStyle
@@ -56,7 +56,7 @@ def append_changes(
     style = ArrowStyle(numeric, arrays, times)
     appended: list[Appended] = []
     with one_run(directory) as is_alone, staging(directory) as folder:
-        targets, errors = find_targets(feed, directory, tables, style, keep_dropped=True)
+        targets, errors = find_target_tables(feed, directory, tables, style, keep_dropped=True)
         wanted = {target.relation.oid: target.wanted(fill_missing=False) for target in targets}
         step = counting(progress, feed.stretches)
         staged = stage_changes(feed, frozenset(wanted), wanted, LocalStore(folder), step)

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from tailrace.apply.matching import Numbers
-from tailrace.apply.net import NetChange
+from tailrace.apply.net_change import NetChange
 from tailrace.apply.tables import filled
 from tailrace.dataclass import dataclass
 from tailrace.delta_log.actions import DataFile

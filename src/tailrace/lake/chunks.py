@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tailrace.apply.keys import key_of
-from tailrace.apply.net import NET_COLUMNS, NetChange, net_change
+from tailrace.apply.net_change import NET_COLUMNS, NetChange, net_change
 from tailrace.changes import change_schema
 from tailrace.dataclass import dataclass
 from tailrace.feed import OrderKey

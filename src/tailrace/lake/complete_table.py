@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 import uuid
-from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -22,7 +21,7 @@ from tailrace.lake.catalog import LakeCatalog
 from tailrace.lake.files.file_changes import FileChanges
 from tailrace.lake.formats import DELTA, format_named
 from tailrace.lake.table import CommitNote, TableVersion
-from tailrace.model import PG_EPOCH
+from tailrace.model import datetime_of
 from tailrace.storage.store import Store
 
 logger = logging.getLogger(__name__)
@@ -97,6 +96,6 @@ def _row_of(catalog: LakeCatalog) -> dict[str, Any]:
     return {
         "lsn": str(catalog.complete),
         "position": int(catalog.complete),
-        "commit_time": PG_EPOCH + timedelta(microseconds=catalog.committed) if catalog.committed else None,
+        "commit_time": datetime_of(catalog.committed) if catalog.committed else None,
         "tables": sum(1 for table in catalog.tables.values() if table.dropped is None),
     }

@@ -11,7 +11,7 @@ from tailrace.feed import FeedSpan
 from tailrace.lake.delta.table import find, tables_in
 from tailrace.lake.position import position_of
 from tailrace.lake.table import AGAIN
-from tailrace.lake.targets import TableErrors, TargetTable
+from tailrace.lake.target_tables import TableErrors, TargetTable
 
 
 def withdraw_doubles(directory: Path, made: Sequence[TargetTable], span: FeedSpan, errors: TableErrors, away: Path) -> set[Path]:

@@ -34,8 +34,8 @@ from tailrace.lake.quarantine import NamedBatches, Quarantine, TableNames, held_
 from tailrace.lake.staging import OwnFiles, Progress, Staged, counting, stage_changes
 from tailrace.lake.table import DAY, TableVersion
 from tailrace.lake.table_change import BroughtUp
-from tailrace.lake.targets import TableErrors, TargetTable, check_fit, is_followed, kept_style
-from tailrace.lake.trouble import STOP, PutAside, TroubleInWindow, check_policy
+from tailrace.lake.target_tables import TableErrors, TargetTable, check_fit, is_followed, kept_style
+from tailrace.lake.trouble import STOP, QuarantineNews, TroubleInWindow, check_policy
 from tailrace.lake.upkeep import TableMaintained, Upkeep
 from tailrace.model import Lsn, Relation
 from tailrace.publications.subscription import only_columns
@@ -78,7 +78,7 @@ class Lake:
     on_error: str = STOP
     """What becomes of changes that cannot be applied (`lake/trouble.py`)."""
     quarantine: Quarantine = field(init=False)
-    put_aside: list[PutAside] = field(default_factory=list)
+    quarantine_news: list[QuarantineNews] = field(default_factory=list)
     """What went into quarantine with what was applied last."""
     _stored: StoredCatalog = field(default_factory=StoredCatalog)
     _open: dict[int, TableVersion] = field(default_factory=dict)
@@ -141,7 +141,7 @@ class Lake:
         catalog = self._stored.catalog or LakeCatalog.begun(span, self.layout.name, self.format.name)
         catalog.check_is_of(span, self.store.url)
         catalog.check_layout(self.layout.name, self.format.name, self.store.url)
-        self.put_aside = []
+        self.quarantine_news = []
         if catalog.complete >= span.stop:
             return []
         if catalog.complete < span.start:
@@ -157,7 +157,7 @@ class Lake:
             if table.held is not None and table.version >= 0 and not self.opened(table).is_there:
                 raise no_table_any_more(table)
         trouble = self._trouble(feed, catalog, tables)
-        self.put_aside = trouble.news
+        self.quarantine_news = trouble.news
         targets = self._targets(feed, catalog, trouble.that_go_on(tables, catalog.complete), errors)
         applied = []
         for target, done in self._brought_up(feed, targets, errors, trouble, progress, _copied_of(catalog)):

@@ -22,7 +22,7 @@ from tailrace.lake.files.workers import Workers
 from tailrace.lake.run_lock import one_run
 from tailrace.lake.staging import Progress, counting, stage_changes, staging
 from tailrace.lake.table_change import BroughtUp, bring_up, replaced_at
-from tailrace.lake.targets import TableErrors, TargetTable, find_targets
+from tailrace.lake.target_tables import TableErrors, TargetTable, find_target_tables
 from tailrace.model import Lsn
 from tailrace.storage.local_store import LocalStore
 from tailrace.types.registry import ArrowStyle
@@ -68,7 +68,7 @@ def mirror(
     style = ArrowStyle(numeric, arrays, times)
     written: list[Mirrored] = []
     with one_run(directory) as is_alone, staging(directory) as folder:
-        targets, errors = find_targets(feed, directory, tables, style, keep_dropped=False)
+        targets, errors = find_target_tables(feed, directory, tables, style, keep_dropped=False)
         wanted = {target.relation.oid: target.wanted(fill_missing=True) for target in targets}
         read = frozenset(wanted).union(*(target.rewrites for target in targets))
         step = counting(progress, feed.stretches + len(targets))

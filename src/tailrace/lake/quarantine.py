@@ -1,6 +1,6 @@
 """`_tailrace/quarantine`: a table of the changes that could not be applied, in the lake itself and in the format of its tables.
 
-In: rows that are kept (`quarantine/kept_rows.py`). Out: a table of them, which anybody can query, and names of batches by which they count.
+In: rows (`quarantine/quarantined_rows.py`). Out: a table of them, which anybody can query, and names of batches by which they count.
 
 Two tables cannot be committed to at once. So rows are written here first, as a batch with a name, and count once somebody says that name:
 
@@ -36,7 +36,7 @@ from tailrace.lake.position import QUARANTINE
 from tailrace.lake.table import CommitNote, OpenTable, TableVersion
 from tailrace.model import Lsn, Relation
 from tailrace.quarantine.definitions import read_relation, write_relation
-from tailrace.quarantine.kept_rows import KEPT
+from tailrace.quarantine.quarantined_rows import QUARANTINE_SCHEMA
 from tailrace.storage.store import Store
 
 logger = logging.getLogger(__name__)
@@ -111,7 +111,7 @@ class Quarantine:
     # -- read --------------------------------------------------------------------------------------------------------------------------
 
     def rows(
-        self, oid: int | None = None, batches: Collection[str] | None = None, columns: Sequence[str] = KEPT.names, since: int = 0
+        self, oid: int | None = None, batches: Collection[str] | None = None, columns: Sequence[str] = QUARANTINE_SCHEMA.names, since: int = 0
     ) -> Iterator[pa.Table]:  # fmt: skip
         """The rows of a table (None: of all) in these batches (None: in all) that commit at `since` or later, file by file."""
         self.found = self.found.refreshed()
@@ -134,7 +134,7 @@ class Quarantine:
     def in_order(self, oid: int, batches: Collection[str], since: int = 0) -> pa.Table:
         """The rows of a table in these batches, in the order of changes."""
         parts = list(self.rows(oid, batches, since=since)) if batches else []
-        found = pa.concat_tables(parts) if parts else KEPT.empty_table()
+        found = pa.concat_tables(parts) if parts else QUARANTINE_SCHEMA.empty_table()
         return found.sort_by([(name, "ascending") for name in ORDER])
 
     def counts(self) -> dict[tuple[int, str], int]:
@@ -169,7 +169,7 @@ class Quarantine:
         self._add(added)
         return name
 
-    def hold(self, batch: str, oid: int, parts: Iterable[pa.Table]) -> None:
+    def add_of_held(self, batch: str, oid: int, parts: Iterable[pa.Table]) -> None:
         """Add to the batch of a table that is held what is not in it yet."""
         self.is_touched = True
         for rows in parts:
@@ -239,7 +239,7 @@ class Quarantine:
                 if self.found.is_there:
                     self.found = self.found.commit("quarantine", found, note)
                 else:
-                    self.found = self.found.make("quarantine", "quarantine", KEPT, note, found)
+                    self.found = self.found.make("quarantine", "quarantine", QUARANTINE_SCHEMA, note, found)
                 return
             except Overtaken:
                 self.found.store.delete([file.path for file in found.added])
@@ -247,7 +247,7 @@ class Quarantine:
                     raise
 
     def _data(self) -> Any:
-        return self.found.data_files(KEPT, uuid.uuid4().hex, _WITHOUT_STATISTICS)
+        return self.found.data_files(QUARANTINE_SCHEMA, uuid.uuid4().hex, _WITHOUT_STATISTICS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +281,9 @@ def merged_names(quarantine: Quarantine, oid: int, version: int, names: tuple[st
 
 
 def _in_batch(rows: pa.Table, batch: str) -> pa.Table:
-    return rows.set_column(KEPT.get_field_index("batch"), KEPT.field("batch"), pa.array([batch] * len(rows), pa.string()))
+    return rows.set_column(
+        QUARANTINE_SCHEMA.get_field_index("batch"), QUARANTINE_SCHEMA.field("batch"), pa.array([batch] * len(rows), pa.string())
+    )
 
 
 def _places(rows: pa.Table) -> list[OrderKey]:

@@ -9,21 +9,17 @@ import pyarrow as pa
 
 from tailrace.lake.delta.rows import read_rows
 from tailrace.lake.delta.snapshot import DeltaSnapshot
-from tailrace.lake.formats import ICEBERG, format_named
+from tailrace.lake.formats import DELTA, format_of
 from tailrace.lake.table import TableVersion
 from tailrace.storage.open_store import open_store
-from tailrace.storage.store import Store
-
-_ICEBERG = "metadata/v"
-"""How the names begin of the versions of a table of Iceberg."""
 
 
 def read_table(folder: str | Path, version: int | None = None, options: Mapping[str, object] | None = None) -> pa.Table:
     """All rows of the table in `folder`, a path or a URL, as they are now; those of a Delta table also as they were in a version. `options` are the
     store's."""
     store = open_store(folder, options)
-    if version is None and _is_iceberg(store):
-        found = format_named(ICEBERG).none(store).refreshed()
+    if version is None and (format := format_of(store)).name != DELTA:
+        found = format.none(store).refreshed()
         return pa.Table.from_batches(rows_of(found), found.open().schema)
     snapshot = DeltaSnapshot.read(store, version)
     return pa.Table.from_batches(read_rows(store, snapshot), snapshot.schema)
@@ -37,7 +33,3 @@ def rows_of(found: TableVersion) -> Iterator[pa.RecordBatch]:
     for file in table.files:
         for _, rows in data.rows(file, schema.names):
             yield rows
-
-
-def _is_iceberg(store: Store) -> bool:
-    return next(iter(store.list(_ICEBERG)), None) is not None

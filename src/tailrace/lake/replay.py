@@ -33,11 +33,11 @@ from tailrace.lake.position import TablePosition, position_of
 from tailrace.lake.quarantine import NamedBatches, held_batch
 from tailrace.lake.staging import FileWritten, OwnFiles, Staged, stage_rows
 from tailrace.lake.table import TableVersion
-from tailrace.lake.targets import TargetTable, kept_style
+from tailrace.lake.target_tables import TargetTable, kept_style
 from tailrace.model import Lsn, Relation
 from tailrace.quarantine.definitions import read_relation
 from tailrace.quarantine.fitting import Unfit, fitted
-from tailrace.quarantine.kept_rows import TRUNCATE, KeptBatch, Reason, in_style, kept_batches
+from tailrace.quarantine.quarantined_rows import TRUNCATE, QuarantinedBatch, Reason, in_style, quarantined_batches
 from tailrace.storage.store import Store
 from tailrace.types.registry import ArrowStyle
 from tailrace.types.times.calendar import UNIX_TO_POSTGRES_USECS
@@ -168,7 +168,7 @@ class _TableReplay:
         swept = self._swept if layout.is_net else np.zeros(len(self.rows), np.bool_)
         at = np.flatnonzero(~self._truncates & ~swept)
         reader = KeyReader(self.relation, self.style)
-        keys = reader.of_kept(self.rows.take(pa.array(at)))
+        keys = reader.of_quarantined(self.rows.take(pa.array(at)))
         mine = that_go_on(
             keys, fits.fits[at], fits.is_whole[at], is_keyed=reader.is_keyed, by_last=layout.is_net, discards=discard
         )
@@ -231,10 +231,10 @@ class _TableReplay:
 
     def _check_identity(self, applied: Mask) -> None:
         """Raise InsufficientLogging where an old row is not known, though the table has a key by now: the key may have changed."""
-        for kept in kept_batches(self.rows) if self.lake.layout.is_net or self.lake.layout.in_order else ():
-            relation, batch = kept.batch.relation, kept.batch
+        for waiting in quarantined_batches(self.rows) if self.lake.layout.is_net or self.lake.layout.in_order else ():
+            relation, batch = waiting.batch.relation, waiting.batch
             has_none = not relation.identity and relation.replica_identity != "f"
-            if has_none and (applied[kept.at] & ~batch.has_old & (batch.kind != INSERT)).any():
+            if has_none and (applied[waiting.at] & ~batch.has_old & (batch.kind != INSERT)).any():
                 raise InsufficientLogging(
                     f'cannot tell which rows were changed while table "{relation.name}" did not have a replica identity',
                     context=f"table {relation}",
@@ -274,32 +274,37 @@ class _Fitted:
     def of(cls, table: _TableReplay) -> _Fitted:
         count = len(table.rows)
         made = cls(np.zeros(count, np.bool_), np.zeros(count, np.bool_), [], {})
-        for kept in kept_batches(table.rows):
-            made._add(table, kept)
+        for waiting in quarantined_batches(table.rows):
+            made._add(table, waiting)
         return made
 
-    def _add(self, table: _TableReplay, kept: KeptBatch) -> None:
+    def _add(self, table: _TableReplay, waiting: QuarantinedBatch) -> None:
         schema = change_schema(table.relation, style=table.style)
         fills = table.lake.layout.fills_missing
 
         def changes(batch: Batch) -> pa.RecordBatch:
             return change_batch(
-                batch, kept.transactions, table.relation, style=in_style(batch, table.style), codec=kept.codec, fill_missing=fills
+                batch,
+                waiting.transactions,
+                table.relation,
+                style=in_style(batch, table.style),
+                codec=waiting.codec,
+                fill_missing=fills,
             ).cast(schema)
 
         unfit = {}
-        for rows, found in fitted(kept.batch, changes, table.style):
+        for rows, found in fitted(waiting.batch, changes, table.style):
             if isinstance(found, Unfit):
                 unfit.update(dict.fromkeys(rows.tolist(), found))
             else:
-                self._fit(kept.at[rows], found)
-        at, narrow = _with_keys_only(kept.batch, np.array(sorted(unfit), np.int64), table)
+                self._fit(waiting.at[rows], found)
+        at, narrow = _with_keys_only(waiting.batch, np.array(sorted(unfit), np.int64), table)
         for rows, found in fitted(narrow, changes, table.style):
             if not isinstance(found, Unfit):
-                self._fit(kept.at[at[rows]], found)
+                self._fit(waiting.at[at[rows]], found)
         for row, why in unfit.items():
-            if not self.fits[kept.at[row]]:
-                self.errors[int(kept.at[row])] = Reason.of(why.error, why.column).message
+            if not self.fits[waiting.at[row]]:
+                self.errors[int(waiting.at[row])] = Reason.of(why.error, why.column).message
 
     def _fit(self, at: NDArray[np.int64], changes: pa.RecordBatch) -> None:
         self.fits[at] = True

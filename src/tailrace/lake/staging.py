@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from tailrace.apply.seen_transactions import SeenTransactions
 from tailrace.dataclass import dataclass
-from tailrace.feed import ChangesOf, Feed, KeptChanges, OrderKey, PassedOver, RefusedChanges, TableChanges, WantedTable
+from tailrace.feed import ChangesOf, Feed, OrderKey, PassedOver, QuarantinedChanges, RefusedChanges, TableChanges, WantedTable
 from tailrace.publications.publishing.published_relation import warn_of_missing
 from tailrace.storage.allocator import give_back
 from tailrace.storage.local_store import LocalStore
@@ -31,8 +31,8 @@ from tailrace.storage.store import Store
 
 _NONE_YET = 2**63 - 1
 _PREFIX = "_staging-"
-_KEPT = "_staging/kept"
-"""Where changes wait that are set aside: never in the folder of a table."""
+_QUARANTINED = "_staging/kept"
+"""Where changes wait that go into quarantine: never in the folder of a table."""
 _LARGE = 32 << 20
 """Bytes of changes from which on what they took elsewhere is worth to be given back."""
 
@@ -57,7 +57,7 @@ def counting(progress: Progress | None, of: int) -> Callable[[int], None]:
 class FileWritten:
     """A Parquet file of one table's changes; `path` is its name in the store that it was staged in, `first_commit` to `last_commit` what it
     holds, and `first_lsn` the first record; `size` is the file's, `memory` what its rows take once they are read. `rewrite` is
-    the transient heap of the ALTER TABLE that wrote all its rows anew (0: they are changes). Those that are set aside are `is_kept`."""
+    the transient heap of the ALTER TABLE that wrote all its rows anew (0: they are changes). Those that go into quarantine are `is_quarantined`."""
 
     oid: int
     path: str
@@ -68,7 +68,7 @@ class FileWritten:
     last_commit: int
     first_lsn: int
     rewrite: int = 0
-    is_kept: bool = False
+    is_quarantined: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,17 +88,17 @@ class OwnFiles:
 
 @dataclass(slots=True)
 class Staged:
-    """What all workers wrote of one table, could not write, and set aside."""
+    """What all workers wrote of one table, could not write, and left to the quarantine."""
 
     files: list[FileWritten] = field(default_factory=list)
     refused: list[RefusedChanges] = field(default_factory=list)
-    kept: list[FileWritten] = field(default_factory=list)
+    quarantined: list[FileWritten] = field(default_factory=list)
 
     @property
     def rewrites(self) -> list[OrderKey]:
         """Where the rows of the table were written anew: before the first of each rewrite's."""
         firsts: dict[int, OrderKey] = {}
-        for file in (*self.files, *self.kept):
+        for file in (*self.files, *self.quarantined):
             if file.rewrite:
                 here = (file.first_commit, file.first_lsn, -1)
                 firsts[file.rewrite] = min(here, firsts.get(file.rewrite, here))
@@ -107,10 +107,13 @@ class Staged:
     def seen_by_others(self, dropped: int) -> Staged:
         """Without what only the transaction saw that dropped the table, at `dropped`: rows that it wrote anew, and columns of its
         own."""
-        files, kept = (
-            [file for file in written if not file.rewrite or file.last_commit != dropped] for written in (self.files, self.kept)
+        files, quarantined = (
+            [file for file in written if not file.rewrite or file.last_commit != dropped]
+            for written in (self.files, self.quarantined)
         )
-        return Staged(files, [each for each in self.refused if (each.first_commit, each.last[0]) != (dropped, dropped)], kept)
+        return Staged(
+            files, [each for each in self.refused if (each.first_commit, each.last[0]) != (dropped, dropped)], quarantined
+        )
 
     def check(self, swept: OrderKey | None = None) -> None:
         """Raise what was refused, unless all rows of before `swept` are gone anyway."""
@@ -157,7 +160,7 @@ def stage_changes(
                 if isinstance(each, RefusedChanges):
                     of_table.refused.append(each)
                 else:
-                    (of_table.kept if each.is_kept else of_table.files).append(each)
+                    (of_table.quarantined if each.is_quarantined else of_table.files).append(each)
             done(1)
     if passed_over:
         warn_of_missing(passed_over)
@@ -174,20 +177,20 @@ def write_changes(
     copied: Mapping[int, SeenTransactions],
     piece: Any,
 ) -> list[FileWritten | RefusedChanges | PassedOver]:
-    """Write the changes that a piece has for the tables `wanted` (by oid), a file for each table and rewrite, and one for what is set aside of a
-    table. Runs in a worker."""
+    """Write the changes that a piece has for the tables `wanted` (by oid), a file for each table and rewrite, and one for what goes
+    into quarantine of a table. Runs in a worker."""
     written: list[FileWritten | RefusedChanges | PassedOver] = []
     with ExitStack() as stack, ExitStack() as beside:
         file: _ChangesFile | None = None
-        kept: dict[tuple[int, int], _ChangesFile] = {}
+        quarantined: dict[tuple[int, int], _ChangesFile] = {}
         for each in changes_of(piece, wanted):
-            if isinstance(each, KeptChanges):
+            if isinstance(each, QuarantinedChanges):
                 here = each.oid, each.rewrite
-                if here not in kept:
-                    name = f"{_KEPT}/{_staged_name(each.oid)}"
-                    kept[here] = beside.enter_context(_ChangesFile(store, name, *here, written, is_kept=True))
+                if here not in quarantined:
+                    name = f"{_QUARANTINED}/{_staged_name(each.oid)}"
+                    quarantined[here] = beside.enter_context(_ChangesFile(store, name, *here, written, is_quarantined=True))
                 if len(rows := _not_copied(each, copied)):
-                    kept[here].add(rows)
+                    quarantined[here].add(rows)
                 continue
             if not isinstance(each, TableChanges):
                 written.append(each)
@@ -202,7 +205,7 @@ def write_changes(
     return written
 
 
-def _not_copied(changes: TableChanges | KeptChanges, copied: Mapping[int, SeenTransactions]) -> pa.RecordBatch:
+def _not_copied(changes: TableChanges | QuarantinedChanges, copied: Mapping[int, SeenTransactions]) -> pa.RecordBatch:
     return copied[changes.oid].without(changes.rows) if changes.oid in copied else changes.rows
 
 
@@ -220,11 +223,11 @@ def stage_rows(
 
 
 @contextmanager
-def kept_file(
+def quarantine_file(
     store: Store, oid: int, written: list[FileWritten | RefusedChanges | PassedOver]
 ) -> Iterator[Callable[[pa.RecordBatch], None]]:
-    """Takes rows of a table that are set aside, batch by batch, to a file, if there are any; `written` is then told of it."""
-    with _ChangesFile(store, f"{_KEPT}/{_staged_name(oid)}", oid, 0, written, is_kept=True) as file:
+    """Takes rows of a table that go into quarantine, batch by batch, to a file, if there are any; `written` is then told of it."""
+    with _ChangesFile(store, f"{_QUARANTINED}/{_staged_name(oid)}", oid, 0, written, is_quarantined=True) as file:
         yield file.add
 
 
@@ -240,14 +243,14 @@ class _ChangesFile:
 
     def __init__(
         self, store: Store, name: str, oid: int, rewrite: int, written: list[FileWritten | RefusedChanges | PassedOver], *,
-        is_kept: bool = False,
+        is_quarantined: bool = False,
     ) -> None:  # fmt: skip
         self.oid, self.rewrite = oid, rewrite
         self._store, self._written = store, written
         self._stack = ExitStack()
         self._path = Path()
         self._writer: pq.ParquetWriter | None = None
-        self._so_far = FileWritten(oid, name, 0, 0, 0, _NONE_YET, 0, _NONE_YET, rewrite, is_kept)
+        self._so_far = FileWritten(oid, name, 0, 0, 0, _NONE_YET, 0, _NONE_YET, rewrite, is_quarantined)
 
     def __enter__(self) -> _ChangesFile:
         return self

@@ -14,7 +14,7 @@ from typing import Self
 import pyarrow as pa
 
 from tailrace.apply.keys import key_of
-from tailrace.apply.net import NetChange
+from tailrace.apply.net_change import NetChange
 from tailrace.apply.tables import filled
 from tailrace.changes import missing_value, row_schema, widened
 from tailrace.dataclass import dataclass
@@ -28,7 +28,7 @@ from tailrace.lake.files.workers import HERE, Workers
 from tailrace.lake.position import TableIdentity, TablePosition, columns_of
 from tailrace.lake.staging import FileWritten, Staged
 from tailrace.lake.table import OpenTable, TableVersion
-from tailrace.lake.targets import TargetTable
+from tailrace.lake.target_tables import TargetTable
 from tailrace.lake.wide_change import ChangesApplied, apply_wide
 from tailrace.model import Relation
 from tailrace.storage.store import Store

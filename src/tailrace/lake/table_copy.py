@@ -29,12 +29,12 @@ from tailrace.lake.files.row_files import RowFiles, write_rows
 from tailrace.lake.files.statistics import without_statistics
 from tailrace.lake.lake import Lake, TableApplied
 from tailrace.lake.position import TableIdentity
-from tailrace.lake.staging import STAGED, FileWritten, Staged, kept_file, write_changes
+from tailrace.lake.staging import STAGED, FileWritten, Staged, quarantine_file, write_changes
 from tailrace.lake.table_change import BroughtUp
-from tailrace.lake.targets import TargetTable, check_fit
-from tailrace.lake.trouble import put_aside
+from tailrace.lake.target_tables import TargetTable, check_fit
+from tailrace.lake.trouble import quarantine_copied
 from tailrace.model import Relation
-from tailrace.quarantine.kept_copies import UnfitRows
+from tailrace.quarantine.unfit_rows import UnfitRows
 from tailrace.storage.store import Store
 
 _SAID = 2.0
@@ -89,15 +89,15 @@ class TableCopy:
             try:
                 results = iter(self.feed.run(way.work, parts))
                 for each in self.feed.copied:
-                    oid, kept = each.relation.oid, list[FileWritten]()
+                    oid, quarantined = each.relation.oid, list[FileWritten]()
                     for result in islice(results, len(each.parts)):
-                        kept += way.take(oid, result)
+                        quarantined += way.take(oid, result)
                         count, rows, done_bytes = count + 1, rows + way.rows_of(result), done_bytes + shares[oid]
                         if self.progress is not None:
                             self.progress(
                                 CopyProgress(count, len(parts), rows, round(done_bytes), whole, time.monotonic() - began)
                             )
-                    self._made[oid] = made = way.made(self._settled(targets[oid], kept, files))
+                    self._made[oid] = made = way.made(self._settled(targets[oid], quarantined, files))
                     yield TableApplied.of(targets[oid].name, made)
                     if time.monotonic() - said > _SAID:
                         self._say()
@@ -107,13 +107,13 @@ class TableCopy:
                 self._say()
         lake.quarantine.tidy(lake.names_of, self.feed.span.stop)
 
-    def _settled(self, target: TargetTable, kept: list[FileWritten], files: Store) -> TargetTable:
-        """What is set aside of the table is in quarantine, and its commit is to say so."""
-        if not kept:
+    def _settled(self, target: TargetTable, quarantined: list[FileWritten], files: Store) -> TargetTable:
+        """What goes into quarantine of the table is put there, and its commit is to say so."""
+        if not quarantined:
             return target
-        target, news = put_aside(self.lake.quarantine, target, kept, files)
-        files.delete([each.path for each in kept])
-        self.lake.put_aside.append(news)
+        target, news = quarantine_copied(self.lake.quarantine, target, quarantined, files)
+        files.delete([each.path for each in quarantined])
+        self.lake.quarantine_news.append(news)
         return target
 
     def _begin(self) -> None:
@@ -131,7 +131,7 @@ class TableCopy:
             catalog = catalog.with_table(table)
             emptied.append(table.folder)
         lake.replace_catalog(catalog)
-        lake.put_aside = []
+        lake.quarantine_news = []
         anew = {each.relation.oid for each in self.feed.copied}
         lake.quarantine.remove({batch for oid, batch in lake.quarantine.counts() if oid in anew})
         for name in dict.fromkeys(emptied):
@@ -178,10 +178,10 @@ class _AsRows:
         self.work = partial(_write_part, self._data, {oid: target.relation for oid, target in targets.items()}, files)
 
     def take(self, oid: int, result: tuple[RowFiles, list[FileWritten]]) -> list[FileWritten]:
-        """The files of rows that are set aside."""
-        written, kept = result
+        """The files of rows that go into quarantine."""
+        written, quarantined = result
         self._written[oid] = self._written.get(oid, RowFiles()) + written
-        return kept
+        return quarantined
 
     def rows_of(self, result: tuple[RowFiles, list[FileWritten]]) -> int:
         return result[0].rows + sum(each.rows for each in result[1])
@@ -215,19 +215,19 @@ def _new_files(target: TargetTable, run: str) -> DataFiles:
 def _write_part(
     data: Mapping[int, Callable[[], DataFiles]], relations: Mapping[int, Relation], files: Store, piece: CopyPiece
 ) -> tuple[RowFiles, list[FileWritten]]:
-    """Runs in a worker. Rows that are set aside are staged in `files`."""
+    """Runs in a worker. Rows that go into quarantine are staged in `files`."""
     written: list[Any] = []
 
     def fitting(keep: Callable[[pa.RecordBatch], None]) -> Iterator[pa.RecordBatch]:
         first = 0
         for batch in piece.rows():
             if isinstance(batch, UnfitRows):
-                keep(piece.kept(batch, relations[piece.oid], first).rows)
+                keep(piece.quarantined(batch, relations[piece.oid], first).rows)
                 first += len(batch.reasons)
             else:
                 yield batch
 
-    with kept_file(files, piece.oid, written) as keep:
+    with quarantine_file(files, piece.oid, written) as keep:
         rows = write_rows(data[piece.oid], fitting(keep))
     return rows, written
 
@@ -242,9 +242,9 @@ class _AsChanges:
         self.work = partial(write_changes, files, wanted, feed.changes, own or STAGED, {})
 
     def take(self, oid: int, result: list[FileWritten]) -> list[FileWritten]:
-        """The files of rows that are set aside."""
-        self._staged.setdefault(oid, Staged()).files.extend(each for each in result if not each.is_kept)
-        return [each for each in result if each.is_kept]
+        """The files of rows that go into quarantine."""
+        self._staged.setdefault(oid, Staged()).files.extend(each for each in result if not each.is_quarantined)
+        return [each for each in result if each.is_quarantined]
 
     def rows_of(self, result: list[FileWritten]) -> int:
         return sum(each.rows for each in result)

@@ -1,12 +1,12 @@
 """What becomes of changes that cannot be applied to their table: the run stops, or they go into quarantine and the others on.
 
 In: a window's tables, and what workers staged of them. Out: what is to be applied of a table, and which batches its commit is to name; or the changes
-of a whole table, kept until it can go on.
+of a whole table, which stay in quarantine until it can go on.
 
-    a value that the table's column cannot hold        the row is kept, and so is what comes behind it of the same row, since a replay that is older
-                                                       than what is there would undo it; the rest is applied
-    the table itself cannot go on: rows that cannot    the table stays where it is, and all that the log has of it from there on is kept
-    be told apart, a type that does not hold old rows
+    a value that the table's column cannot hold        the change goes into quarantine, and so does what comes behind it of the same row, since a
+                                                       replay that is older than what is there would undo it; the rest is applied
+    the table itself cannot go on: rows that cannot    the table is *held*: it stays where it is, and all that the log has of it from there on goes
+    be told apart, a type that does not hold old rows  into quarantine
 
 A table that is held goes on by itself where all its rows are replaced, by TRUNCATE or by ALTER TABLE: what was before counts no more in a mirror.
 """
@@ -27,15 +27,15 @@ from tailrace.catalog.names.qualified_names import write_table_name
 from tailrace.changes import ORDER, change_schema
 from tailrace.dataclass import dataclass
 from tailrace.errors import InsufficientLogging, TailraceError, UsageError
-from tailrace.feed import FeedTable, OrderKey, SetAside, WantedTable
+from tailrace.feed import FeedTable, IntoQuarantine, OrderKey, WantedTable
 from tailrace.lake.catalog import HeldTable, LakeCatalog, LakeTable
 from tailrace.lake.layouts.layout import LakeLayout
 from tailrace.lake.quarantine import NamedBatches, Quarantine, held_batch, merged_names
 from tailrace.lake.staging import FileWritten, Staged
-from tailrace.lake.targets import TableErrors, TargetTable
+from tailrace.lake.target_tables import TableErrors, TargetTable
 from tailrace.model import Lsn
 from tailrace.quarantine.definitions import write_relation
-from tailrace.quarantine.kept_rows import KEPT, Reason, truncation_row
+from tailrace.quarantine.quarantined_rows import QUARANTINE_SCHEMA, Reason, truncation_row
 from tailrace.storage.store import Store
 from tailrace.types.registry import ArrowStyle
 
@@ -48,7 +48,7 @@ _REPLACED = "all rows of the table were replaced while changes of it were in qua
 
 
 @dataclass(frozen=True, slots=True)
-class PutAside:
+class QuarantineNews:
     """So many changes of a table went into quarantine, and why the first did. One that is held was not before if it `begins` to be."""
 
     table: str
@@ -85,11 +85,11 @@ class TroubleInWindow:
     on_error: str
     held: Mapping[int, HeldTable]
     stage: StageAgain
-    news: list[PutAside] = field(default_factory=list)
+    news: list[QuarantineNews] = field(default_factory=list)
 
     def wanted(self, wanted: WantedTable) -> WantedTable:
         """What a feed is asked for."""
-        return replace(wanted, aside=SetAside(refused=True)) if self.on_error == QUARANTINE else wanted
+        return replace(wanted, quarantine=IntoQuarantine(refused=True)) if self.on_error == QUARANTINE else wanted
 
     # -- some rows ---------------------------------------------------------------------------------------------------------------------
 
@@ -99,46 +99,48 @@ class TroubleInWindow:
         oid, replaced = target.relation.oid, _replaced_at(target, staged)
         if (held := self.held.get(oid)) is not None and replaced is None:
             raise InsufficientLogging(held.message, sqlstate=held.sqlstate)
-        if not (staged.kept or named.names):
+        if not (staged.quarantined or named.names):
             self.quarantine.is_touched |= held is not None
             return target, staged
         counts_from = replaced if self.layout.is_net else None
-        kept = self._kept(staged, files, counts_from)
+        quarantined = self._quarantined(staged, files, counts_from)
         if replaced is not None and self.layout.in_order:
-            _check_apart(named, staged, kept, replaced)
+            _check_apart(named, staged, quarantined, replaced)
         names = () if counts_from is not None else named.names
         if self.layout.is_net or self.layout.in_order:
             earlier = self.quarantine.in_order(oid, set(names))
-            places = self._behind(target, staged, pa.concat_tables([earlier, kept]), files, counts_from)
+            places = self._behind(target, staged, pa.concat_tables([earlier, quarantined]), files, counts_from)
             if places:
-                aside = SetAside(self.on_error == QUARANTINE, places=places, reason=_BEHIND.message, sqlstate=_BEHIND.sqlstate)
-                wanted = replace(target.wanted(fill_missing=self.layout.fills_missing), aside=aside)
+                asked = IntoQuarantine(
+                    self.on_error == QUARANTINE, places=places, reason=_BEHIND.message, sqlstate=_BEHIND.sqlstate
+                )
+                wanted = replace(target.wanted(fill_missing=self.layout.fills_missing), quarantine=asked)
                 staged = self.stage({oid: wanted}, files)[oid]
-                kept = self._kept(staged, files, counts_from)
+                quarantined = self._quarantined(staged, files, counts_from)
         version = target.found.version + 1
-        if len(kept):
-            names = (*names, self.quarantine.prepare(oid, version, kept))
-            first = kept.sort_by([(name, "ascending") for name in ORDER])["reason"][0].as_py()
-            self.news.append(PutAside(target.name, len(kept), first))
+        if len(quarantined):
+            names = (*names, self.quarantine.prepare(oid, version, quarantined))
+            first = quarantined.sort_by([(name, "ascending") for name in ORDER])["reason"][0].as_py()
+            self.news.append(QuarantineNews(target.name, len(quarantined), first))
         names = merged_names(self.quarantine, oid, version, names)
         self.quarantine.is_touched |= names != named.names or held is not None
         said = NamedBatches(names, target.relation).text
         return replace(target, quarantine=said if names or named.names else None), staged
 
-    def _kept(self, staged: Staged, files: Store, after: OrderKey | None) -> pa.Table:
-        """The rows that are set aside; those from before all rows were replaced count no more."""
-        parts = list(_read(staged.kept, files))
-        files.delete([file.path for file in staged.kept])
-        kept = pa.concat_tables(parts) if parts else KEPT.empty_table()
+    def _quarantined(self, staged: Staged, files: Store, after: OrderKey | None) -> pa.Table:
+        """The rows that go into quarantine; those from before all rows were replaced count no more."""
+        parts = list(_read(staged.quarantined, files))
+        files.delete([file.path for file in staged.quarantined])
+        quarantined = pa.concat_tables(parts) if parts else QUARANTINE_SCHEMA.empty_table()
         if after is None:
-            return kept
-        return kept.filter(pa.array([place > after for place in _places(kept)], pa.bool_()))
+            return quarantined
+        return quarantined.filter(pa.array([place > after for place in _places(quarantined)], pa.bool_()))
 
     def _behind(
-        self, target: TargetTable, staged: Staged, kept: pa.Table, files: Store, after: OrderKey | None
+        self, target: TargetTable, staged: Staged, quarantined: pa.Table, files: Store, after: OrderKey | None
     ) -> frozenset[OrderKey]:
-        """Where changes stand that come behind one of the same row that is kept."""
-        if not len(kept) or not staged.files:
+        """Where changes stand that come behind one of the same row that is in quarantine."""
+        if not len(quarantined) or not staged.files:
             return frozenset()
         reader = KeyReader(target.relation, target.style)
         schema = change_schema(target.relation, style=target.style)
@@ -150,7 +152,7 @@ class TroubleInWindow:
                     yield pq.read_table(source, schema=schema, columns=columns)
 
         others = reader.of_changes(tables())
-        follow = followers(reader.of_kept(kept), others, is_keyed=reader.is_keyed)
+        follow = followers(reader.of_quarantined(quarantined), others, is_keyed=reader.is_keyed)
         places = (others.place(int(row)) for row in np.flatnonzero(follow))
         return frozenset(place for place in places if after is None or place > after)
 
@@ -167,8 +169,8 @@ class TroubleInWindow:
         self, catalog: LakeCatalog, tables: Mapping[int, FeedTable], errors: TableErrors, stop: Lsn,
         held_from: Callable[[LakeTable], Lsn | None], staging: Callable[[], AbstractContextManager[Store]],
     ) -> LakeCatalog:  # fmt: skip
-        """The catalog with the tables that are held where the window ends, once all that it has of them is kept. `held_from` says where a table
-        stays. Raises the error of a table that is not to be held."""
+        """The catalog with the tables that are held where the window ends, once all that it has of them is in quarantine. `held_from` says where a
+        table stays. Raises the error of a table that is not to be held."""
         held = {oid: table.held for oid, table in catalog.tables.items() if table.held is not None and oid in tables}
         for oid, error in errors.by_oid.items():
             if oid not in held and self.on_error == QUARANTINE and holds(error):
@@ -187,10 +189,10 @@ class TroubleInWindow:
         return catalog
 
     def _hold(self, each: FeedTable, since: Lsn, batch: str, reason: Reason, files: Store) -> None:
-        """Keep all changes that the window has of a table, from `since` on. Raises UsageError where the feed keeps none."""
+        """Put all changes that the window has of a table into quarantine, from `since` on. Raises UsageError where the feed gives none for it."""
         relation = each.relation
-        aside = SetAside(everything=True, reason=reason.message, sqlstate=reason.sqlstate)
-        wanted = WantedTable(relation, ArrowStyle(), int(since), aside=aside)
+        asked = IntoQuarantine(everything=True, reason=reason.message, sqlstate=reason.sqlstate)
+        wanted = WantedTable(relation, ArrowStyle(), int(since), quarantine=asked)
         staged = self.stage({relation.oid: wanted}, files)[relation.oid]
         if staged.files or staged.refused:
             raise UsageError(
@@ -201,26 +203,30 @@ class TroubleInWindow:
             for at in each.truncations
             if at.commit_lsn >= since
         ]
-        self.quarantine.hold(batch, relation.oid, chain(_read(staged.kept, files), truncations))
-        rows = sum(file.rows for file in staged.kept) + len(truncations)
+        self.quarantine.add_of_held(batch, relation.oid, chain(_read(staged.quarantined, files), truncations))
+        rows = sum(file.rows for file in staged.quarantined) + len(truncations)
         name = write_table_name(relation.schema, relation.name)
-        self.news.append(PutAside(name, rows, reason.message, is_held=True, begins=relation.oid not in self.held))
-        files.delete([file.path for file in staged.kept])
+        self.news.append(QuarantineNews(name, rows, reason.message, is_held=True, begins=relation.oid not in self.held))
+        files.delete([file.path for file in staged.quarantined])
 
 
-def put_aside(
-    quarantine: Quarantine, target: TargetTable, kept: Sequence[FileWritten], files: Store
-) -> tuple[TargetTable, PutAside]:
+def quarantine_copied(
+    quarantine: Quarantine, target: TargetTable, quarantined: Sequence[FileWritten], files: Store
+) -> tuple[TargetTable, QuarantineNews]:
     """Put rows of the copy of a table into quarantine that its commit, which makes it, is to name; the table with what it is to say."""
-    rows = pa.concat_tables(_read(kept, files))
+    rows = pa.concat_tables(_read(quarantined, files))
     names = (quarantine.prepare(target.relation.oid, target.found.version + 1, rows),)
     reason = rows["reason"][0].as_py()
-    return replace(target, quarantine=NamedBatches(names, target.relation).text), PutAside(target.name, len(rows), reason)
+    return replace(target, quarantine=NamedBatches(names, target.relation).text), QuarantineNews(target.name, len(rows), reason)
 
 
-def _check_apart(named: NamedBatches, staged: Staged, kept: pa.Table, replaced: OrderKey) -> None:
+def _check_apart(named: NamedBatches, staged: Staged, quarantined: pa.Table, replaced: OrderKey) -> None:
     """Raise UsageError where changes in quarantine come before all rows were replaced: what replaced them is to be told behind them."""
-    if named.names or any(file.rewrite for file in staged.kept) or any(place <= replaced for place in _places(kept)):
+    if (
+        named.names
+        or any(file.rewrite for file in staged.quarantined)
+        or any(place <= replaced for place in _places(quarantined))
+    ):
         raise UsageError(_REPLACED, hint="tailrace lake replay", sqlstate="55006")
 
 
@@ -234,7 +240,7 @@ def _replaced_at(target: TargetTable, staged: Staged) -> OrderKey | None:
     return max([*truncations, *staged.rewrites], default=None)
 
 
-def _read(kept: Iterable[FileWritten], files: Store) -> Iterable[pa.Table]:
-    for file in kept:
+def _read(quarantined: Iterable[FileWritten], files: Store) -> Iterable[pa.Table]:
+    for file in quarantined:
         with files.open(file.path) as source:
-            yield pq.read_table(source, schema=KEPT)
+            yield pq.read_table(source, schema=QUARANTINE_SCHEMA)

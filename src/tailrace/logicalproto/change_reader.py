@@ -213,7 +213,7 @@ class _Notes:
             case m.RollbackPrepared(gid=gid):
                 self._end(self._prepared.pop(gid, None), ROLLED_BACK)
             case _:
-                pass  # they say nothing of a transaction's fate
+                pass  # they say nothing of a transaction's outcome
 
     def _prepare(self, number: int | None, message: m.Prepare | m.StreamPrepare) -> None:
         if number is not None:

@@ -11,39 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from tailrace.errors import PeerError, UsageError
+from tailrace.errors import UsageError
 from tailrace.logicalproto.message import BINARY, KEY, NEW, NULL, OLD, TEXT, UNCHANGED, RelationColumn, TupleColumn, TupleData
 from tailrace.logicalproto.numbers import read_number, write_number
+from tailrace.logicalproto.payload import Payload
 from tailrace.model import Lsn
 from tailrace.types.values import as_string
 
 REPLICA_IDENTITIES = "dnfi"
 """pg_class.relreplident (`catalog/pg_class.h`)."""
-
-
-class Payload:
-    """A message's bytes. State: `at`, how far they are read."""
-
-    __slots__ = ("at", "data", "name")
-
-    def __init__(self, data: bytes, name: str = "") -> None:
-        self.data = data
-        self.name = name
-        self.at = 0
-
-    def take(self, count: int) -> bytes:
-        """The next bytes. Raises PeerError if there are fewer."""
-        stop = self.at + count
-        if stop > len(self.data):
-            raise self.refused("insufficient data left in message")
-        part = self.data[self.at : stop]
-        self.at = stop
-        return part
-
-    def refused(self, message: str, at: int | None = None) -> PeerError:
-        """The error that says so, of what was to be read at this offset."""
-        what = f' of message type "{self.name}"' if self.name else ""
-        return PeerError(message, context=f"offset {self.at if at is None else at}{what}")
 
 
 def shown(byte: int) -> str:

@@ -11,7 +11,8 @@ from typing import Any
 
 from tailrace.errors import PeerError, UsageError
 from tailrace.logicalproto import message as m
-from tailrace.logicalproto.fields import KINDS, Payload, read_u8, read_u32, shown, write_u32
+from tailrace.logicalproto.fields import KINDS, read_u8, read_u32, shown, write_u32
+from tailrace.logicalproto.payload import Payload
 from tailrace.logicalproto.protocol import EITHER, PARALLEL
 
 

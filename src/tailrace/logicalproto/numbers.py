@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+
+from tailrace.logicalproto.payload import Payload
 
 
-class Bytes(Protocol):
-    """What numbers are read from."""
-
-    def take(self, count: int) -> bytes:
-        """The next bytes."""
-
-
-def read_number(size: int, *, signed: bool = False) -> Callable[[Bytes], int]:
+def read_number(size: int, *, signed: bool = False) -> Callable[[Payload], int]:
     """What reads one of so many bytes."""
     return lambda message: int.from_bytes(message.take(size), "big", signed=signed)
 

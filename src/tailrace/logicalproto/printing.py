@@ -6,12 +6,11 @@ before. State: those relations and types.
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 from tailrace.errors import TailraceError
 from tailrace.logicalproto import message as m
-from tailrace.model import PG_EPOCH, Lsn, PgType
+from tailrace.model import Lsn, PgType, datetime_of
 from tailrace.types.built_in import built_in_type
 from tailrace.types.quoting import quote_identifier, quote_literal
 from tailrace.types.registry import codec_of
@@ -181,6 +180,6 @@ def _plain(value: Any, kind: str | None = None) -> Any:
 def moment(microseconds: int) -> str:
     """Since 2000, as PostgreSQL prints a time stamp; the number itself where no calendar has it."""
     try:
-        return str(PG_EPOCH + timedelta(microseconds=microseconds)).replace("+00:00", "+00")
+        return str(datetime_of(microseconds)).replace("+00:00", "+00")
     except OverflowError:
         return str(microseconds)

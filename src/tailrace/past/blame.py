@@ -22,7 +22,7 @@ from tailrace.past.schema_events import named_ever
 from tailrace.past.table_events import facts_of, no_table
 from tailrace.past.trails import Numbering, Trail, columns_named, identity_columns, trails
 from tailrace.plan.demand import OF_TABLES
-from tailrace.transactions.fates import NEVER
+from tailrace.transactions.commit_or_abort import NEVER
 from tailrace.types.values import Mask
 
 Commits = Callable[[NDArray[np.int64]], Mask]

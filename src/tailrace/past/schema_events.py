@@ -22,7 +22,7 @@ from tailrace.dataclass import dataclass
 from tailrace.errors import MissingHistory
 from tailrace.model import FIRST_NORMAL_OID, Lsn
 from tailrace.plan.events import CommittedTruncation
-from tailrace.transactions.fates import NEVER
+from tailrace.transactions.commit_or_abort import NEVER
 from tailrace.types.format_type import format_type_with_typemod
 from tailrace.types.quoting import quote_identifier
 

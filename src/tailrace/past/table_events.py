@@ -32,7 +32,7 @@ def facts_of(feed: PastLog, commits: NDArray[np.int64]) -> tuple[dict[int, tuple
     facts: dict[int, tuple[int, int]] = {}
     truncations: list[CommittedTruncation] = []
     for window in feed.windows():
-        transactions = window.log.fates.transactions
+        transactions = window.log.outcomes.transactions
         truncations += window.truncations
         told = np.array([each.commit_lsn for each in window.truncations], np.int64)
         wanted = np.flatnonzero(np.isin(transactions.commit_lsn, np.concatenate([commits, told])))

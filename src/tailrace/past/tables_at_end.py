@@ -20,7 +20,7 @@ from tailrace.feed import FeedTable, TableTruncation
 from tailrace.model import FIRST_NORMAL_OID, Column, Lsn, Relation
 from tailrace.plan.events import CommittedTruncation
 from tailrace.publications.subscription import stored_columns
-from tailrace.transactions.fates import NEVER
+from tailrace.transactions.commit_or_abort import NEVER
 
 
 def tables_at_end(

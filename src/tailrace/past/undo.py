@@ -22,7 +22,7 @@ from tailrace.past.sql_text import StatementTable
 from tailrace.past.trails import Numbering, Version, columns_named, trails
 from tailrace.past.undo_steps import Step, steps
 from tailrace.plan.xids import all_xids
-from tailrace.transactions.fates import NEVER
+from tailrace.transactions.commit_or_abort import NEVER
 from tailrace.wal import index
 
 OF_STATEMENTS = replace(OF_ROWS, search_path=("pg_catalog",))
@@ -47,7 +47,7 @@ def undo(feed: PastLog, xid: int) -> Undo:
     this database, MissingHistory if some of it lies before the log. The feed's demand should name types with their schemas
     (`OF_STATEMENTS`)."""
     met = _transaction(feed, xid)
-    transactions = met.window.log.fates.transactions
+    transactions = met.window.log.outcomes.transactions
     commit = int(transactions.commit_lsn[met.ordinal])
     mine = found_in(feed, ChangeSearch(None), lambda commits: commits == commit).changes
     events = _events_at(feed, commit)
@@ -72,7 +72,7 @@ class _Met:
 
     @property
     def full_xid(self) -> int:
-        return int(self.window.log.fates.transactions.full_xid[self.ordinal])
+        return int(self.window.log.outcomes.transactions.full_xid[self.ordinal])
 
 
 def _transaction(feed: PastLog, xid: int) -> _Met:
@@ -81,11 +81,11 @@ def _transaction(feed: PastLog, xid: int) -> _Met:
     why = f"transaction {xid} is not in the log from {feed.catalogs_from} to {feed.span.stop}, or had not ended"
     whole_after = 0
     for window in feed.windows():
-        fates = window.log.fates
-        those = fates.transactions
-        named = fates.xid[(fates.xid == xid) | (fates.xid & _XID_BITS == xid)]
+        outcomes = window.log.outcomes
+        those = outcomes.transactions
+        named = outcomes.xid[(outcomes.xid == xid) | (outcomes.xid & _XID_BITS == xid)]
         not_told = _not_told(window)
-        for full, ordinal in zip(named.tolist(), fates.ordinals_of(named).tolist(), strict=True):
+        for full, ordinal in zip(named.tolist(), outcomes.ordinals_of(named).tolist(), strict=True):
             if ordinal < 0:
                 why = f"transaction {xid} was rolled back"
             elif full != those.full_xid[ordinal]:
@@ -107,22 +107,22 @@ def _transaction(feed: PastLog, xid: int) -> _Met:
         raise MissingHistory(
             f"transaction {xid} cannot be told whole",
             hint=f"Transactions are whole from {one.window.plan.start_lsn} on: an older backup or archive knows more.",
-            lsn=int(one.window.log.fates.transactions.commit_lsn[one.ordinal]),
+            lsn=int(one.window.log.outcomes.transactions.commit_lsn[one.ordinal]),
         )  # fmt: skip
     return one
 
 
 def _did(window: PlannedWindow) -> NDArray[np.int64]:
     """By ordinal, the flags (`wal.index`) of all that a transaction did at hand."""
-    xids = all_xids(window.log.indexes, window.log.fates)
-    flags = np.zeros(len(window.log.fates.transactions), np.int64)
+    xids = all_xids(window.log.indexes, window.log.outcomes)
+    flags = np.zeros(len(window.log.outcomes.transactions), np.int64)
     np.bitwise_or.at(flags, xids.ordinal[xids.owned], xids.flags[xids.owned].astype(np.int64))
     return flags
 
 
 def _not_told(window: PlannedWindow) -> NDArray[np.int64]:
     """Ordinals of this database's transactions that did something and are left out of the plan, as they are not at hand whole."""
-    those = window.log.fates.transactions
+    those = window.log.outcomes.transactions
     ours = (those.database == window.history.database) | (those.database == 0)
     did = (_did(window) & (index.HAS_CHANGE | index.CHANGES_CATALOG)) != 0
     return np.setdiff1d(np.flatnonzero(ours & did), window.plan.shown)

@@ -42,7 +42,7 @@ def capture(
     if control.shut_down:
         open_xids = {xid: open_xids.get(xid, 0) for xid in prepared | subxids_of_prepared(prepared, log.indexes)}
     return replace(
-        state, versions=with_hint_bits(state.versions, log.fates, state.status), status=None, multixacts=None, complete=True,
+        state, versions=with_hint_bits(state.versions, log.outcomes, state.status), status=None, multixacts=None, complete=True,
         xids_open=open_xids, lsn=control.checkpoint if control.shut_down else log.end,
         timeline=control.timeline if control.shut_down else source.segments.timeline,
     )  # fmt: skip

@@ -35,7 +35,7 @@ from tailrace.plan.consistency import consistency, first_redo, maybe_begun_befor
 from tailrace.sources.source import Source
 from tailrace.storage.directory import DEFAULT_TABLESPACE, DataDirectory
 from tailrace.storage.segments import Segments
-from tailrace.transactions.fates import NEVER, TwoPhase
+from tailrace.transactions.commit_or_abort import NEVER, TwoPhase
 from tailrace.transactions.scanned_log import Earlier, ScannedLog
 from tailrace.types.style import SEARCH_PATH, TextStyle
 from tailrace.wal import index
@@ -77,7 +77,7 @@ class Catalogs:
 
     def as_told(self, log: ScannedLog) -> Catalogs:
         """The same, as what `log` tells of transactions has them seen."""
-        return replace(self, spans=spans_of(self.state.versions, log.fates, self.state.status))
+        return replace(self, spans=spans_of(self.state.versions, log.outcomes, self.state.status))
 
     def history(self, search_path: tuple[str, ...] = SEARCH_PATH, defaults: TextStyle | None = None) -> History:
         history = History(
@@ -113,7 +113,7 @@ def followed_catalogs(segments: Segments, runner: Runner, log: ScannedLog, state
     if state.lsn < log.end and _is_untouched(state, log):
         state = replace(state, lsn=log.end, next_xid=log.clock.next_at_end)
     if state.lsn >= log.end:
-        return Catalogs(state, spans_of(state.versions, log.fates, state.status), known_from)
+        return Catalogs(state, spans_of(state.versions, log.outcomes, state.status), known_from)
     return _followed(segments, runner, log, state, known_from, None)
 
 
@@ -146,7 +146,7 @@ def _followed(
         wanted = lacking(log.scanned, files, tablespaces, supplements)
         # What was scanned before has been read of all files that were known to be catalogs then.
         new = {key: oid for key, oid in files.items() if key not in start.files}
-        wanted |= lacking(log.earlier.remnants, new, tablespaces, supplements)
+        wanted |= lacking(log.earlier.indexes_of_unfinished, new, tablespaces, supplements)
         supplements += _supplements(segments, runner, log.indexes, wanted)
         try:
             grown = _advanced(log, start, files, tablespaces, supplements, directory)
@@ -157,7 +157,7 @@ def _followed(
             files = {key: oid for key, oid in files.items() if key not in new or oid not in user_files(new)}
             follows_tables = False
             continue
-        spans = spans_of(grown.versions, log.fates, grown.status)
+        spans = spans_of(grown.versions, log.outcomes, grown.status)
         moved = files_of_pg_class(grown.versions, spans, grown.database, grown.major, known_from)
         if follows_tables:
             moved |= _user_tables(grown, spans, start.lsn, log, directory)
@@ -184,7 +184,7 @@ def _advanced(
     records = records.behind(about(catalog_log(late), new, start.major)) if late else records
     pages = directory.pages(files, start.default_tablespace) if directory else CatalogPages({})
     grown = advance(replace(start, files=files), records, pages, log.clock, log.end, tablespaces)
-    return replace(grown, versions=truncated_in_place(grown.versions, log.fates, _truncations(log, grown)))
+    return replace(grown, versions=truncated_in_place(grown.versions, log.outcomes, _truncations(log, grown)))
 
 
 def _user_tables(
@@ -195,7 +195,7 @@ def _user_tables(
     if not tables.is_one.any():
         return {}
     unread, _ = consistency(log)
-    numbers = files_made(tables, since, log.fates.ordinals_of(np.array(sorted(unread), np.int64)))
+    numbers = files_made(tables, since, log.outcomes.ordinals_of(np.array(sorted(unread), np.int64)))
     if directory is not None:
         sizes = directory.sizes(files_of_user_tables(tables), state.database, state.default_tablespace)
         numbers |= files_there(tables, sizes)
@@ -207,10 +207,10 @@ def _truncations(log: ScannedLog, state: CatalogState) -> Iterator[Truncated]:
     known = user_files(state.files)
     if not known:
         return
-    tables = UserTables.of(state.versions, spans_of(state.versions, log.fates, state.status), state.major)
+    tables = UserTables.of(state.versions, spans_of(state.versions, log.outcomes, state.status), state.major)
     for kept in kept_records(log.indexes, index.KEPT_TRUNCATE):
         says, xid = kept.read(HeapTruncate), log.clock.full(kept.xid, kept.lsn)
-        ordinal = int(log.fates.ordinals_of(np.array([xid]))[0])
+        ordinal = int(log.outcomes.ordinals_of(np.array([xid]))[0])
         if says.database == state.database and ordinal >= 0:
             yield Truncated(kept.lsn, xid, tables.files_seen(says.relids, kept.lsn, ordinal) & known)
 
@@ -256,7 +256,7 @@ def _empty_state(source: Source, runner: Runner, log: ScannedLog, database: str,
     records = catalog_log([*(part for part in indexes if listed(part, blank.files)), *supplements] or indexes[:1]).after(after)
     seen = advance(blank, records, directory.pages(blank.files), log.clock, log.end, frozenset())
     rows = rows_of(
-        seen.versions, spans_of(seen.versions, log.fates, seen.status), 1262, layouts_of(control.major)["pg_database"],
+        seen.versions, spans_of(seen.versions, log.outcomes, seen.status), 1262, layouts_of(control.major)["pg_database"],
         ("oid", "datname", "dattablespace", "encoding"),
     )  # fmt: skip
     alive = rows.seen(np.arange(len(rows)), int(NEVER) - 1, -1)

@@ -8,7 +8,7 @@ from tailrace.dataclass import dataclass
 from tailrace.model import Lsn
 from tailrace.plan.demand import Demand
 from tailrace.transactions.blocks import StreamedByXid
-from tailrace.transactions.fates import NEVER
+from tailrace.transactions.commit_or_abort import NEVER
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from tailrace.sources.source import Source
 from tailrace.storage.directory import DataDirectory
 from tailrace.storage.segment_files import arrange
 from tailrace.storage.segments import Segments
-from tailrace.transactions.fates import NEVER
+from tailrace.transactions.commit_or_abort import NEVER
 from tailrace.wal import xact
 from tailrace.wal.index import Index
 from tailrace.wal.kept_records import wal_level_changes

@@ -85,7 +85,7 @@ class FollowedSnapshot:
         state = carried.state
         if self._captured is None:
             # The state is of the end of the log, and has every page: what comes next needs no directory beside it.
-            versions = with_hint_bits(state.versions, with_full_xids(source, indexes).fates, state.status)
+            versions = with_hint_bits(state.versions, with_full_xids(source, indexes).outcomes, state.status)
             state = replace(
                 state, versions=versions, status=None, multixacts=None, complete=True, timeline=source.segments.timeline
             )

@@ -30,7 +30,7 @@ from tailrace.plan.events import CommittedTruncation
 from tailrace.publications.subscription import Subscription
 from tailrace.sources.source import Source
 from tailrace.storage.index_pile import IndexPile
-from tailrace.transactions.fates import fates_of
+from tailrace.transactions.commit_or_abort import outcomes_of
 from tailrace.window import WindowSize, windows
 
 
@@ -89,8 +89,8 @@ class LogFeed(PlannedLog):
             for numbers in windows(range(len(log.pile)), log.pile.weights.__getitem__, log.size):
                 # Nothing is forgotten: the range may begin anywhere.
                 carried = carry(log.source, log.runner, carried, [log.pile.read(number) for number in numbers], 0)
-        fates = fates_of((), elsewhere=carried.earlier.ended)
-        spans = spans_of(carried.state.versions, fates, carried.state.status)
+        outcomes = outcomes_of((), elsewhere=carried.earlier.ended)
+        spans = spans_of(carried.state.versions, outcomes, carried.state.status)
         return Catalogs(carried.state, spans, carried.known_from).history(self.demand.search_path)
 
     @property

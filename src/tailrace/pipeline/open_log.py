@@ -33,7 +33,7 @@ from tailrace.plan.demand import OF_TABLES, Demand
 from tailrace.plan.whole_log import check_reaches
 from tailrace.sources.source import Source
 from tailrace.storage.begun_segment import as_written
-from tailrace.transactions.fates import NEVER
+from tailrace.transactions.commit_or_abort import NEVER
 from tailrace.transactions.scanned_log import Earlier, ScannedLog
 from tailrace.wal.index import Index
 
@@ -107,7 +107,7 @@ class OpenedLog:
             state, known_from = self.captured, self.captured.needs_wal_from
         first = indexes[0].stretch.start if indexes else state.lsn
         next_xid = (int(first), int(log.clock.next_at(np.array([first], np.int64))[0]))
-        ended = ended_in(state.versions, log.fates) if self.captured is None else None
+        ended = ended_in(state.versions, log.outcomes) if self.captured is None else None
         earlier = Earlier(open_at_start=dict.fromkeys(sorted(unread), 0), ended=ended)
         return Carried(first, next_xid, earlier, state, known_from), wanted
 

@@ -23,7 +23,7 @@ from tailrace.plan.pieces import Piece
 from tailrace.publications.subscription import Subscription, publication_names, shown_relation, stored_columns
 from tailrace.sources.source import Source
 from tailrace.storage.state_location import definitions_in
-from tailrace.transactions.fates import NEVER
+from tailrace.transactions.commit_or_abort import NEVER
 from tailrace.types.style import TextStyle
 from tailrace.wal.log_fingerprint import Difference, LogFingerprint, difference, fingerprint_before
 

@@ -58,7 +58,7 @@ class Scanning:
     def size_for(self, runner: Runner, log_bytes: int) -> int:
         size = self.shared_cell or self.stretch_bytes or (STRETCH_BYTES if self.store else runner.stretch_bytes(log_bytes))
         if self.store is None and self.window is not None:
-            # No stretch lies in two cells of what is carried (`transactions.remnants`), so its size is a power of two.
+            # No stretch lies in two cells of what is carried (`transactions.indexes_of_unfinished`), so its size is a power of two.
             size = min(size, 1 << max(self.window.wal_bytes, PAGE_SIZE).bit_length() - 1)
         return size
 

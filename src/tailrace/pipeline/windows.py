@@ -1,7 +1,7 @@
 """A log decoded window by window: each is scanned, planned and decoded with what was carried from those before, and then
 forgotten.
 
-    carried ─► window: scan ─► fates, catalogs, plan ─► lines, changes
+    carried ─► window: scan ─► outcomes, catalogs, plan ─► lines, changes
        ▲                              │
        └──────── carried' ◄───────────┘
 
@@ -26,7 +26,7 @@ from tailrace.plan.demand import OF_TABLES, Demand
 from tailrace.sources.source import Source
 from tailrace.storage.allocator import give_back
 from tailrace.storage.index_pile import IndexPile
-from tailrace.transactions.fates import NEVER, fates_of
+from tailrace.transactions.commit_or_abort import NEVER, outcomes_of
 from tailrace.transactions.scanned_log import ScannedLog
 from tailrace.types.style import SEARCH_PATH
 from tailrace.wal.index import Index
@@ -60,7 +60,7 @@ def carry(
 def history_at(carried: Carried, search_path: tuple[str, ...] = SEARCH_PATH) -> History:
     """The catalogs at the LSN where the next window begins."""
     state = carried.state
-    spans = spans_of(state.versions, fates_of((), elsewhere=carried.earlier.ended), state.status)
+    spans = spans_of(state.versions, outcomes_of((), elsewhere=carried.earlier.ended), state.status)
     return Catalogs(state, spans, carried.known_from).history(search_path)
 
 

@@ -29,7 +29,7 @@ from tailrace.plan.stretch_plan import StretchPlan
 from tailrace.plan.stretch_planner import stretch_plans
 from tailrace.plan.xids import AllXids, all_xids
 from tailrace.transactions.blocks import NO_BLOCKS, Blocks
-from tailrace.transactions.fates import BARE_PREPARE, Transactions
+from tailrace.transactions.commit_or_abort import BARE_PREPARE, Transactions
 from tailrace.transactions.scanned_log import ScannedLog
 from tailrace.wal import index, xact
 from tailrace.wal.index import Index
@@ -74,9 +74,9 @@ def make_plan(
 
     If it `is_strict`, as it is where a start was named, raises MissingHistory if a transaction to be shown began before the first index.
     """
-    indexes, fates = log.indexes, log.fates
-    xids = all_xids(indexes, fates)
-    transactions = fates.transactions.beginning_at(xids.first_lsns(fates.transactions))
+    indexes, outcomes = log.indexes, log.outcomes
+    xids = all_xids(indexes, outcomes)
+    transactions = outcomes.transactions.beginning_at(xids.first_lsns(outcomes.transactions))
     unread, consistent_from = consistency(log)
     start = start_lsn if start_lsn is not None else consistent_from
     upto = upto_lsn if upto_lsn is not None else Lsn(2**63 - 1)

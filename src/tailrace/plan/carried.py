@@ -20,8 +20,8 @@ from tailrace.plan.decodable import levels_that_matter
 from tailrace.plan.invalidations import committed_invalidations
 from tailrace.plan.message_order import catalog_changes
 from tailrace.plan.xids import all_xids
-from tailrace.transactions.fates import NEVER, NO_END, EndedElsewhere, Fates
-from tailrace.transactions.remnants import remnants_of
+from tailrace.transactions.commit_or_abort import NEVER, NO_END, EndedElsewhere, Outcomes
+from tailrace.transactions.indexes_of_unfinished import indexes_of_unfinished
 from tailrace.transactions.scanned_log import Earlier, InvalidatedRelations, ScannedLog
 from tailrace.transactions.unfinished import Unfinished, unfinished
 from tailrace.wal.log_fingerprint import LogFingerprint
@@ -44,7 +44,7 @@ class Carried:
     @property
     def restart_lsn(self) -> Lsn:
         """No WAL from before it is read any more: rows of transactions that are open may lie from here on."""
-        return Lsn(min([self.lsn, *(part.stretch.start for part in self.earlier.remnants)]))
+        return Lsn(min([self.lsn, *(part.stretch.start for part in self.earlier.indexes_of_unfinished)]))
 
     @property
     def waits_for(self) -> list[int]:
@@ -62,16 +62,16 @@ def carried_from(log: ScannedLog, state: CatalogState, before: Carried, horizon:
     began = still.first_lsn[still.first_lsn > 0]
     horizon = Lsn(min(int(began.min(initial=log.end)), horizon))
     wal_levels, began_low = levels_that_matter(log, horizon)
-    ended = ended_in(state.versions, log.fates)
+    ended = ended_in(state.versions, log.outcomes)
     if state.versions is not before.state.versions or knows_dead(state, ended, horizon):
         state = forgotten(state, ended, horizon)
-        ended = ended_in(state.versions, log.fates)
+        ended = ended_in(state.versions, log.outcomes)
     return Carried(
         lsn=log.end,
         next_xid=(int(log.end), log.clock.next_at_end),
         earlier=Earlier(
             open_at_start={xid: 0 for xid, lsn in still.first_lsns.items() if not lsn},
-            remnants=remnants_of(log.indexes, still),
+            indexes_of_unfinished=indexes_of_unfinished(log.indexes, still),
             ended=_without_hinted(ended, state.versions, horizon),
             catalog_changes=_catalog_changes(log, still),
             invalidated=_invalidated(log, still, state),
@@ -96,8 +96,8 @@ def _without_hinted(ended: EndedElsewhere, versions: Versions, horizon: int) -> 
 
 def _catalog_changes(log: ScannedLog, still: Unfinished) -> NDArray[np.int64]:
     """Those that an open transaction can have come by."""
-    transactions = log.fates.transactions
-    here = transactions.commit_lsn[catalog_changes(all_xids(log.indexes, log.fates), transactions)]
+    transactions = log.outcomes.transactions
+    here = transactions.commit_lsn[catalog_changes(all_xids(log.indexes, log.outcomes), transactions)]
     every = np.concatenate([log.earlier.catalog_changes, here])
     return every[every > still.first_lsn.min(initial=NEVER)]
 
@@ -109,12 +109,12 @@ def _invalidated(log: ScannedLog, still: Unfinished, state: CatalogState) -> Inv
     return InvalidatedRelations(every.lsn[mine], every.oid[mine])
 
 
-def ended_in(versions: Versions, fates: Fates) -> EndedElsewhere:
+def ended_in(versions: Versions, outcomes: Outcomes) -> EndedElsewhere:
     """Of the transactions that made and unmade versions, those whose end is known. Prepared ones have none yet, though they may have been told.
     Whoever deleted a row that is forgotten did so for good; if no record says when, it was before all WAL."""
     deleters = xids_of_forgotten(versions)
     xids = np.unique(np.concatenate([versions.columns.xmin, versions.columns.xmax, deleters]))
-    seen, ordinal = fates.seen_of(xids)
+    seen, ordinal = outcomes.seen_of(xids)
     known = (ordinal != NO_END) & ~((ordinal >= 0) & (seen == NEVER))
     before = ~known & np.isin(xids, deleters)
     seen[before] = 0

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tailrace.errors import MissingHistory
 from tailrace.model import Lsn
 from tailrace.plan.xids import AllXids
-from tailrace.transactions.fates import Transactions
+from tailrace.transactions.commit_or_abort import Transactions
 from tailrace.transactions.scanned_log import ScannedLog
 from tailrace.wal import xact
 from tailrace.wal.index import Index
@@ -38,7 +38,7 @@ def at_start(log: ScannedLog) -> tuple[frozenset[int], frozenset[int], Lsn]:
         unread = frozenset(log.earlier.open_at_start)
         return unread, unread, log.end
     first = indexes[0].stretch.start
-    prepared = _prepared_before(indexes, log.fates.transactions)
+    prepared = _prepared_before(indexes, log.outcomes.transactions)
     if log.earlier.open_at_start is not None:
         unread = frozenset(xid for xid, lsn in log.earlier.open_at_start.items() if lsn < first) | prepared
         return unread, unread, first

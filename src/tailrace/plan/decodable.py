@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tailrace.dataclass import dataclass
 from tailrace.errors import InsufficientLogging, TailraceError, UsageError
 from tailrace.model import Lsn
-from tailrace.transactions.fates import NEVER, Transactions
+from tailrace.transactions.commit_or_abort import NEVER, Transactions
 from tailrace.transactions.scanned_log import ScannedLog
 from tailrace.wal import dbase, index, xact
 from tailrace.wal.dbase import DropDatabase
@@ -28,7 +28,7 @@ def check_decodable(log: ScannedLog, start: int, upto: int, level_at_end: int | 
     along; where there is none, commits tell whether that was logical.
     """
     changes, indexes = log.wal_levels, log.indexes
-    if not changes and (level_at_end < LOGICAL if level_at_end is not None else bool(len(_bare(log.fates.transactions)))):
+    if not changes and (level_at_end < LOGICAL if level_at_end is not None else bool(len(_bare(log.outcomes.transactions)))):
         level = f'"{WAL_LEVELS[level_at_end]}"' if level_at_end is not None else "lower"
         raise InsufficientLogging(
             "logical decoding requires wal_level >= logical",
@@ -118,7 +118,7 @@ def logged_for_decoding(
 ) -> NDArray[np.int64]:
     """Those of `shown` that `begin` after wal_level was last raised to logical: of older ones rows are missing. If the user named the start, such a
     one is an error."""
-    raised, transactions = raised_at(log), log.fates.transactions
+    raised, transactions = raised_at(log), log.outcomes.transactions
     early = shown[begins[shown] < raised]
     if explicit and len(early):
         raise InsufficientLogging(
@@ -144,7 +144,7 @@ def began_low(log: ScannedLog) -> bool:
     """Whether wal_level was below logical before the first change of it. No record says so; commits do."""
     changes = log.wal_levels
     until = changes[0][0] if changes else NEVER
-    return log.earlier.began_low or bool((_bare(log.fates.transactions) < until).any())
+    return log.earlier.began_low or bool((_bare(log.outcomes.transactions) < until).any())
 
 
 def levels_that_matter(log: ScannedLog, horizon: int) -> tuple[tuple[tuple[Lsn, int], ...], bool]:

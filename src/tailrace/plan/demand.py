@@ -13,7 +13,7 @@ from typing import Any
 from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.plan.origin_filter import OriginFilter
-from tailrace.transactions.fates import TwoPhase
+from tailrace.transactions.commit_or_abort import TwoPhase
 from tailrace.types.style import SEARCH_PATH, TextStyle
 
 

@@ -135,4 +135,4 @@ def truncations_of(log: ScannedLog, wanted: NDArray[np.bool_], history: History,
 
 def _ordinal_of(xid: int, lsn: Lsn, log: ScannedLog) -> int:
     """The ordinal of the transaction that a record at `lsn` belongs to; negative if it did not commit."""
-    return int(log.fates.ordinals_of(np.array([log.clock.full(xid, lsn)], np.int64))[0])
+    return int(log.outcomes.ordinals_of(np.array([log.clock.full(xid, lsn)], np.int64))[0])

@@ -21,7 +21,7 @@ from tailrace.dataclass import dataclass
 from tailrace.model import Lsn
 from tailrace.plan.xids import AllXids, all_xids
 from tailrace.ragged import ranges
-from tailrace.transactions.fates import Transactions
+from tailrace.transactions.commit_or_abort import Transactions
 from tailrace.transactions.scanned_log import InvalidatedRelations, ScannedLog
 from tailrace.wal import index, xact
 from tailrace.wal.invalidations import EVERY_RELATION, NOTHING, invalidated_relations, invalidations_of
@@ -64,8 +64,8 @@ def relation_invalidations(log: ScannedLog, database: int, major: int) -> Relati
     said = _commands(log, database, major)
     if not len(said.lsn) and not len(log.earlier.invalidated.lsn):
         return RelationInvalidations(InvalidatedRelations(), {}, log.end)
-    xids = all_xids(log.indexes, log.fates)
-    transactions = log.fates.transactions.beginning_at(xids.first_lsns(log.fates.transactions))
+    xids = all_xids(log.indexes, log.outcomes)
+    transactions = log.outcomes.transactions.beginning_at(xids.first_lsns(log.outcomes.transactions))
     ordinal, rolled_back = _owners(xids, said.xid)
     owned, lasting = ordinal >= 0, (ordinal >= 0) & ~rolled_back
     meanwhile = _meanwhile(transactions, _committed(log, said, ordinal))
@@ -103,13 +103,13 @@ def committed_invalidations(log: ScannedLog, database: int, major: int) -> Inval
     said = _commands(log, database, major)
     if not len(said.lsn):
         return log.earlier.invalidated
-    ordinal, _ = _owners(all_xids(log.indexes, log.fates), said.xid)
+    ordinal, _ = _owners(all_xids(log.indexes, log.outcomes), said.xid)
     return _committed(log, said, ordinal)
 
 
 def _committed(log: ScannedLog, said: _Commands, ordinal: NDArray[np.int64]) -> InvalidatedRelations:
     """The same, of commands whose transactions are known."""
-    commits = np.append(_commits(log.fates.transactions), 0)[ordinal]  # of what belongs to none, 0
+    commits = np.append(_commits(log.outcomes.transactions), 0)[ordinal]  # of what belongs to none, 0
     seen = commits > 0
     earlier = log.earlier.invalidated
     return InvalidatedRelations(

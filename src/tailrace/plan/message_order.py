@@ -22,7 +22,7 @@ from tailrace.kernels import kernel
 from tailrace.plan import Plan
 from tailrace.plan.events import LogicalMessage
 from tailrace.plan.xids import AllXids, all_xids
-from tailrace.transactions.fates import Transactions
+from tailrace.transactions.commit_or_abort import Transactions
 from tailrace.transactions.scanned_log import ScannedLog
 from tailrace.wal import index, xact
 from tailrace.wal.index import UNKNOWN_XID
@@ -45,7 +45,7 @@ def find_ties(log: ScannedLog, plan: Plan, database: int) -> Ties | None:
     messages = [number for number, message in enumerate(plan.messages) if _may_tie(message, plan.transactions)]
     if not messages:
         return None
-    xids = all_xids(log.indexes, log.fates)
+    xids = all_xids(log.indexes, log.outcomes)
     ordinals = np.unique([plan.messages[number].ordinal for number in messages]).astype(np.int64)
     wanted = np.unique(xids.xid[np.isin(xids.ordinal, ordinals)])
     requests = [

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tailrace.catalog.history.history import History
 from tailrace.dataclass import dataclass
-from tailrace.transactions.fates import Transactions
+from tailrace.transactions.commit_or_abort import Transactions
 
 OriginFilter = Callable[[int], bool]
 """Whether what comes from an origin (its number, 0 for here) is not wanted."""

@@ -12,7 +12,7 @@ from tailrace.dataclass import dataclass
 from tailrace.model import Relation
 from tailrace.plan import Plan
 from tailrace.plan.stretch_plan import StretchPlan
-from tailrace.transactions.fates import Transactions
+from tailrace.transactions.commit_or_abort import Transactions
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from tailrace.dataclass import dataclass
 from tailrace.plan.events import LogicalMessage, Truncation
 from tailrace.plan.xids import AllXids
 from tailrace.transactions.blocks import Blocks
-from tailrace.transactions.fates import BLOCK, Transactions
+from tailrace.transactions.commit_or_abort import BLOCK, Transactions
 
 Event = TypeVar("Event", LogicalMessage, Truncation)
 

@@ -15,7 +15,7 @@ from tailrace.catalog.names.name_timeline import NameTimeline
 from tailrace.dataclass import dataclass
 from tailrace.model import FIRST_UNPINNED_OID, Relation, Stretch
 from tailrace.plan.origin_filter import NO_ORIGINS
-from tailrace.transactions.fates import Transactions
+from tailrace.transactions.commit_or_abort import Transactions
 from tailrace.types.encodings.server_encodings import UTF8
 
 # What a span of a file's timeline says instead of a relation's number

@@ -34,13 +34,13 @@ def stretch_plans(
 ) -> list[StretchPlan]:
     """The stretches with rows of transactions that are `wanted` (by ordinal), but for those of `unwanted_origins`; `begins` are their first
     records, subtransactions' included."""
-    commits = log.fates.transactions.commit_lsn
+    commits = log.outcomes.transactions.commit_lsn
     mapper = FileMapper(history, begins, commits, wanted, rewrites=demand.rewrites)
     confirmed = _confirmed_elsewhere(log.indexes)
     chunks = _WaitingChunks()
     plans: list[StretchPlan] = []
     for part in log.indexes:
-        ordinal = log.fates.ordinals_of(part.xids.xid)
+        ordinal = log.outcomes.ordinals_of(part.xids.xid)
         mine = (ordinal >= 0) & ((part.xids.flags & (index.HAS_ROWS | index.STARTS_WITH_CONFIRM)) != 0)
         mine[mine] = wanted[ordinal[mine]] & (streams.since[ordinal[mine]] < part.stretch.stop)
         if mine.any():
@@ -59,7 +59,7 @@ def stretch_plans(
                     ordinal=ordinal[mine][order],
                     row_bytes=part.xids.bytes[mine][order],
                     since=streams.since[ordinal[mine][order]],
-                    stream=np.where(streams.streamed, log.fates.transactions.xid, np.uint32(0))[ordinal[mine][order]],
+                    stream=np.where(streams.streamed, log.outcomes.transactions.xid, np.uint32(0))[ordinal[mine][order]],
                     files=file_map,
                     relations=relations,
                     earlier_toast=chunks.serving(xids),
@@ -67,7 +67,7 @@ def stretch_plans(
                     names=names,
                     codec=codec_of_values(history.encoding),
                     unwanted_origins=unwanted_origins,
-                    commits=commits_of(log.fates.transactions, ordinal[mine][order]) if demand.commits else None,
+                    commits=commits_of(log.outcomes.transactions, ordinal[mine][order]) if demand.commits else None,
                 )
             )
         chunks.pass_over(part)

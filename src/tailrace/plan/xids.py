@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.dataclass import dataclass
-from tailrace.transactions.fates import NEVER, Fates, Transactions
+from tailrace.transactions.commit_or_abort import NEVER, Outcomes, Transactions
 from tailrace.transactions.subtrans import named_everywhere
 from tailrace.wal.index import Index
 
@@ -77,13 +77,13 @@ class AllXids:
         return np.flatnonzero(self.owned & ~self.orphan & (self.queued_lsn > 0))
 
 
-def all_xids(indexes: Sequence[Index], fates: Fates) -> AllXids:
-    """Xids of all stretches in their order; each belongs to the transaction of its own fate, or to its top-level's if it was rolled back alone."""
+def all_xids(indexes: Sequence[Index], outcomes: Outcomes) -> AllXids:
+    """Xids of all stretches in their order; each belongs to the transaction of its own outcome, or to its top-level's if it was rolled back alone."""
     xid = np.concatenate([part.xids.xid for part in indexes])
     top = named_everywhere(xid, np.concatenate([part.xids.top for part in indexes]))
-    ordinal = fates.ordinals_of(xid)
+    ordinal = outcomes.ordinals_of(xid)
     orphan = (ordinal < 0) & (top != 0)
-    ordinal[orphan] = fates.ordinals_of(top[orphan])
+    ordinal[orphan] = outcomes.ordinals_of(top[orphan])
     return AllXids(
         xid=xid,
         ordinal=ordinal,

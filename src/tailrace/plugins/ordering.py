@@ -24,7 +24,7 @@ from tailrace.plugins.formatted_changes import FormattedChanges
 from tailrace.plugins.lines import Lines
 from tailrace.plugins.output_plugin import OutputPlugin, StreamingCallbacks, TwoPhaseCallbacks
 from tailrace.plugins.relation_callbacks import RelationCallbacks, RelationUses
-from tailrace.transactions.fates import BARE_PREPARE, BLOCK, NEVER, STREAM_ABORT, Transactions
+from tailrace.transactions.commit_or_abort import BARE_PREPARE, BLOCK, NEVER, STREAM_ABORT, Transactions
 from tailrace.types.values import Texts
 from tailrace.wal import xact
 

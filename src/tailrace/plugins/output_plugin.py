@@ -30,7 +30,7 @@ from tailrace.plugins.lines import Lines
 from tailrace.plugins.parameters import with_parameters
 from tailrace.publications.publishing.entry_timeline import Definitions
 from tailrace.settings import WORK_MEM
-from tailrace.transactions.fates import Transactions, TwoPhase
+from tailrace.transactions.commit_or_abort import Transactions, TwoPhase
 from tailrace.types.encodings.server_encodings import UTF8
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Texts

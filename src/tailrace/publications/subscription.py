@@ -12,7 +12,7 @@ from dataclasses import replace
 from tailrace.catalog.history.history import History
 from tailrace.dataclass import dataclass
 from tailrace.errors import TailraceError, UsageError
-from tailrace.model import Relation
+from tailrace.model import NAMEDATALEN, Relation
 from tailrace.publications.publishing.entry_timeline import Definitions, SyncEntryBuilder, created_at
 from tailrace.publications.publishing.published_relation import (
     VIRTUAL,
@@ -22,7 +22,7 @@ from tailrace.publications.publishing.published_relation import (
 )
 from tailrace.publications.publishing.relation_sync_entry import RelationSyncEntry
 from tailrace.publications.source_publications import SourcePublications
-from tailrace.transactions.fates import NEVER
+from tailrace.transactions.commit_or_abort import NEVER
 from tailrace.types.quoting import split_identifiers
 from tailrace.types.style import TextStyle
 
@@ -50,7 +50,7 @@ def publication_list(text: str) -> tuple[str, ...]:
     names = split_identifiers(text)
     if names is None or "" in names:
         raise UsageError("invalid publication_names syntax", sqlstate="42602")
-    return tuple(name.encode("utf-8", "surrogateescape")[:63].decode("utf-8", "surrogateescape") for name in names)
+    return tuple(name.encode("utf-8", "surrogateescape")[: NAMEDATALEN - 1].decode("utf-8", "surrogateescape") for name in names)
 
 
 def missing_publications(history: History, to: Subscription, upto: int) -> list[str]:

@@ -1,1 +1,1 @@
-"""Changes that could not be applied, and are kept until they can be: as rows that anybody can read, and back."""
+"""Changes that could not be applied, and wait in quarantine until they can be: as rows that anybody can read, and back."""

@@ -1,4 +1,4 @@
-"""The definition of a relation as JSON, and back: changes that are kept need it after the log is gone.
+"""The definition of a relation as JSON, and back: changes in quarantine need it after the log is gone.
 
 In: a `Relation`, or its JSON. Out: the other. Bytes are in hex. What has its default value is left out.
 """

@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import field
+from datetime import UTC, datetime
 
 import numpy as np
 
@@ -31,12 +32,12 @@ from tailrace.lake.catalog import LakeCatalog
 from tailrace.lake.complete_table import CompleteTable
 from tailrace.lake.lake import Lake, TableApplied
 from tailrace.lake.table_copy import CopyProgress
-from tailrace.lake.trouble import PutAside
-from tailrace.model import Lsn
+from tailrace.lake.trouble import QuarantineNews
+from tailrace.model import Lsn, timestamptz_of
 from tailrace.pipeline.following import NothingNew
 from tailrace.pipeline.pipeline import Pipeline
 from tailrace.plan.demand import OF_TABLES
-from tailrace.replication.acquired import Acquired, Limit
+from tailrace.replication.acquired_slot import AcquiredSlot, Limit
 from tailrace.replication.apply_retry import ApplyRetry
 from tailrace.replication.earlier_log import earlier_windows
 from tailrace.replication.first_copy import FirstCopy, begin_anew, is_full
@@ -81,7 +82,7 @@ class WindowApplied:
     tables: list[TableApplied]
     seconds: float
     lag_bytes: int
-    put_aside: Sequence[PutAside] = ()
+    quarantined: Sequence[QuarantineNews] = ()
     """Of it, what is in quarantine."""
 
 
@@ -94,7 +95,7 @@ class ApplyWorker:
     """The lake has what `publications` publish, all if there are none; `captured` is the catalog state that WAL alone needs. `tell`
     hears of each window. `check` is asked now and then, and raises what ended a reception."""
 
-    acquired: Acquired
+    acquired: AcquiredSlot
     lake: Lake
     pace: Pace = Pace()
     until: Until = Until()
@@ -198,7 +199,7 @@ class ApplyWorker:
         if (applied := copy.run()) is not None:
             self._warnings.is_new = False
             assert self.lake.catalog is not None, "it was copied"
-            aside = tuple(self.lake.put_aside)
+            aside = tuple(self.lake.quarantine_news)
             self._warnings.of_quarantine(aside)
             self.tell(WindowApplied(self.lake.catalog.complete, 0, applied, time.monotonic() - began, 0, aside))
 
@@ -278,7 +279,7 @@ class ApplyWorker:
                 again.read_lake()
                 continue
             behind = max(0, window.source.segments.written_upto - catalog.complete) if full else 0
-            aside = tuple(self.lake.put_aside)
+            aside = tuple(self.lake.quarantine_news)
             self._warnings.of_quarantine(aside)
             self.tell(WindowApplied(catalog.complete, committed, applied, time.monotonic() - began, behind, aside))
             return catalog
@@ -334,8 +335,5 @@ def _last_commit(window: Pipeline) -> int:
 
 
 def _now() -> int:
-    """In microseconds since 2000."""
-    return int((time.time() - _EPOCH) * 1e6)
-
-
-_EPOCH = 946_684_800
+    """As PostgreSQL counts."""
+    return timestamptz_of(datetime.now(UTC))

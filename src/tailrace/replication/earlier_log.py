@@ -18,13 +18,13 @@ from tailrace.pipeline.log_feed import LogFeed
 from tailrace.pipeline.open_log import open_feed
 from tailrace.pipeline.pipeline import Pipeline
 from tailrace.pipeline.scanning import Scanning
-from tailrace.replication.acquired import Acquired
+from tailrace.replication.acquired_slot import AcquiredSlot
 from tailrace.storage.location_folder import is_received
 from tailrace.window import WindowSize
 
 
 def earlier_windows(
-    acquired: Acquired, lake: Lake, captured: CatalogState | None, upto: Lsn | None, size: WindowSize
+    acquired: AcquiredSlot, lake: Lake, captured: CatalogState | None, upto: Lsn | None, size: WindowSize
 ) -> Generator[Pipeline, None, None] | None:  # fmt: skip
     """None if there is nothing to read: the lake is as far as the slot, or begins with it. `captured` is the catalog state that WAL alone needs; what
     commits at `upto` or later is left out. Raises MissingHistory where a lake is behind the slot, and the log does not have what lies between."""
@@ -53,7 +53,7 @@ def _windows(feed: LogFeed) -> Generator[Pipeline, None, None]:
 
 
 def _behind(
-    acquired: Acquired, lake: Lake, catalog: LakeCatalog, error: MissingHistory | UsageError | None = None
+    acquired: AcquiredSlot, lake: Lake, catalog: LakeCatalog, error: MissingHistory | UsageError | None = None
 ) -> MissingHistory:
     slot = acquired.slot
     return MissingHistory(

@@ -29,7 +29,7 @@ from tailrace.past.tables_to_copy import CopiedRelation, relations_to_copy
 from tailrace.pipeline.following import NothingNew
 from tailrace.pipeline.pipeline import Pipeline
 from tailrace.plan.demand import OF_TABLES
-from tailrace.replication.acquired import Acquired, Limit
+from tailrace.replication.acquired_slot import AcquiredSlot, Limit
 from tailrace.replication.waiting import Waiter
 from tailrace.slots.slot import Slot
 from tailrace.sources.received_log import ReceivedLog
@@ -54,7 +54,7 @@ class FirstCopy:
     none. Windows of the log have this `size`; it is caught up with here unless it `is_received` meanwhile. `progress` hears of each part; all
     sessions together read at this `rate` at most."""
 
-    acquired: Acquired
+    acquired: AcquiredSlot
     lake: Lake
     publications: Sequence[str]
     size: WindowSize

@@ -16,7 +16,7 @@ from tailrace.pipeline.pipeline import Pipeline
 from tailrace.plan.demand import Demand
 from tailrace.plugins.lines import Lines
 from tailrace.plugins.output_plugin import OutputPlugin
-from tailrace.replication.acquired import NO_LIMIT, Acquired, Limit
+from tailrace.replication.acquired_slot import NO_LIMIT, AcquiredSlot, Limit
 from tailrace.replication.waiting import Waiter
 
 
@@ -25,7 +25,7 @@ class NewChanges:
     `upto_nchanges` (0: all; fewer: none). `told` is then where a consumer stands that has them."""
 
     def __init__(
-        self, acquired: Acquired, plugin: OutputPlugin, warn: Callable[[str], None], upto: Lsn | None = None, upto_nchanges: int = 0
+        self, acquired: AcquiredSlot, plugin: OutputPlugin, warn: Callable[[str], None], upto: Lsn | None = None, upto_nchanges: int = 0
     ) -> None:  # fmt: skip
         self._acquired, self._plugin, self._warn = acquired, plugin, warn
         self._upto, self._most = upto, upto_nchanges
@@ -61,7 +61,7 @@ def _enough(lines: Lines, wanted: int) -> int:
     return int(ends[0]) if len(ends) else 0
 
 
-def new_windows(acquired: Acquired, demand: Demand, limit: Limit = NO_LIMIT) -> Iterator[Pipeline]:
+def new_windows(acquired: AcquiredSlot, demand: Demand, limit: Limit = NO_LIMIT) -> Iterator[Pipeline]:
     """What `poll` gives now, to the end. What seems damaged, or away, is looked at, and waited for, until that is certain, and
     is raised then."""
     waiter = Waiter()

@@ -15,7 +15,7 @@ from tailrace.catalog.rows.catalog_rows import CatalogTable
 from tailrace.dataclass import dataclass
 from tailrace.errors import count_of
 from tailrace.lake.catalog import LakeCatalog
-from tailrace.lake.trouble import PutAside
+from tailrace.lake.trouble import QuarantineNews
 from tailrace.model import FIRST_NORMAL_OID, Lsn
 from tailrace.past.tables_at_end import tables_there
 from tailrace.pipeline.pipeline import Pipeline
@@ -63,7 +63,7 @@ class LakeWarnings:
         self._of_unlogged(feed)
         self._of_virtual(feed)
 
-    def of_quarantine(self, news: Iterable[PutAside]) -> None:
+    def of_quarantine(self, news: Iterable[QuarantineNews]) -> None:
         for each in news:
             if not each.is_held:
                 self.warn(f"{count_of(each.changes, 'change')} of table {each.table} went into quarantine: {each.reason}")

@@ -17,7 +17,7 @@ from tailrace.pipeline.following import POLL, NothingNew
 from tailrace.pipeline.pipeline import Pipeline
 from tailrace.plugins.output_plugin import OutputPlugin
 from tailrace.plugins.printing import few_at_a_time
-from tailrace.replication.acquired import Acquired, Limit
+from tailrace.replication.acquired_slot import AcquiredSlot, Limit
 from tailrace.replication.waiting import Waiter
 from tailrace.replication.writers import Rows, Writer
 from tailrace.slots.consumer_session import ConsumerSession
@@ -33,7 +33,7 @@ def never() -> bool:
 
 
 def receive_into(
-    acquired: Acquired, plugin: OutputPlugin, writer: Writer, *, upto: Lsn | None = None, fsync_interval: float = 10.0,
+    acquired: AcquiredSlot, plugin: OutputPlugin, writer: Writer, *, upto: Lsn | None = None, fsync_interval: float = 10.0,
     tries_again: bool = True, waiter: Waiter | None = None, is_to_reopen: Callable[[], bool] = never,
 ) -> None:  # fmt: skip
     """Write each row once, until all that commits before `upto` has been written; without it, until something is raised. Whenever
@@ -96,7 +96,7 @@ class _Receiving:
     """While it `is_amid_window`, something was written of a window, and the rest was not: rows that are written would come
     again. `confirmed` is how far the log was read when what was written was confirmed last, because a server waits for that."""
 
-    acquired: Acquired
+    acquired: AcquiredSlot
     plugin: OutputPlugin
     writer: Writer
     limit: Limit

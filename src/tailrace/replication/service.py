@@ -1,7 +1,7 @@
 """Slots as PostgreSQL means them: created, copied, dropped and acquired, with the server's errors (`replication/slot.c`,
 `slotfuncs.c`).
 
-In: a state location, and what is asked of one of its slots. Out: an `Acquired`, which gives what is new and says how far its
+In: a state location, and what is asked of one of its slots. Out: an `AcquiredSlot`, which gives what is new and says how far its
 owner is; or a `NewSlot`, which is there once it is persisted or acquired. The command line, SQL, streams and writers are callers
 of this. What may have to wait for a log is taken in steps (`replication.waiting`).
 """
@@ -22,7 +22,7 @@ from tailrace.pipeline.following import FollowedLog, Steps, open_source
 from tailrace.pipeline.runner import Runner
 from tailrace.plan.carried import Carried
 from tailrace.plugins.registry import announce_slot
-from tailrace.replication.acquired import Acquired
+from tailrace.replication.acquired_slot import AcquiredSlot
 from tailrace.replication.same_log import check_slot, fitting_mark
 from tailrace.replication.slot_location import SlotLocation, new_identity
 from tailrace.replication.start_point import find_start_point
@@ -52,7 +52,7 @@ class NewSlot:
         with self._held():
             location.create_slot(self.slot, self.begins)
 
-    def acquire(self, location: SlotLocation, runner: Runner, window: WindowSize | None = None) -> Steps[Acquired]:
+    def acquire(self, location: SlotLocation, runner: Runner, window: WindowSize | None = None) -> Steps[AcquiredSlot]:
         """It is there, and has never been anybody else's; one that is temporary is dropped when it is released."""
         held = ExitStack()
         with self._held():
@@ -138,7 +138,7 @@ def drop(location: SlotLocation, name: str) -> None:
         leave(ReceivedLog(received.absolute()), location, location.warn)
 
 
-def acquire(location: SlotLocation, name: str, runner: Runner, window: WindowSize | None = None) -> Steps[Acquired]:
+def acquire(location: SlotLocation, name: str, runner: Runner, window: WindowSize | None = None) -> Steps[AcquiredSlot]:
     """The slot, which is nobody else's until it is released (`ReplicationSlotAcquire`). Raises UsageError (55006) while it is,
     and MissingHistory (55000) if it is lost."""
     held = ExitStack()
@@ -146,14 +146,14 @@ def acquire(location: SlotLocation, name: str, runner: Runner, window: WindowSiz
     return (yield from _opened(location, slot, held, runner, window))
 
 
-def acquire_own(location: SlotLocation, slot: Slot, runner: Runner) -> Steps[Acquired]:
+def acquire_own(location: SlotLocation, slot: Slot, runner: Runner) -> Steps[AcquiredSlot]:
     """The same of a slot that the caller owns already, and goes on to own: a temporary one of its session."""
     return _opened(location, slot, ExitStack(), runner, None)
 
 
 def _opened(
     location: SlotLocation, slot: Slot, held: ExitStack, runner: Runner, window: WindowSize | None
-) -> Steps[Acquired]:  # fmt: skip
+) -> Steps[AcquiredSlot]:  # fmt: skip
     """With its log; `held` is closed when it is released, or if this fails."""
     try:
         if slot.invalidation_reason:
@@ -172,7 +172,7 @@ def _opened(
             source = yield from open_source(slot.source, carried.restart_lsn, partial(check_slot, location, slot))
             _check_reaches_back(slot, carried.restart_lsn, source.segments)
         log = FollowedLog.behind(carried, slot.source, source)
-        return Acquired(location, slot, runner, window or runner.window, held, carried, log)
+        return AcquiredSlot(location, slot, runner, window or runner.window, held, carried, log)
     except BaseException:
         held.close()
         raise

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 from tailrace.pipeline.following import Steps
 from tailrace.pipeline.runner import Runner
-from tailrace.replication.acquired import Acquired
+from tailrace.replication.acquired_slot import AcquiredSlot
 from tailrace.replication.service import NewSlot, acquire, acquire_own
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.slots.slot import Slot
@@ -31,7 +31,7 @@ class SessionSlots:
         held.enter_context(location.created(new.slot, new.begins))
         self._kept[new.slot.name] = location, held
 
-    def acquire(self, slot: Slot, location: SlotLocation, runner: Runner) -> Steps[Acquired]:
+    def acquire(self, slot: Slot, location: SlotLocation, runner: Runner) -> Steps[AcquiredSlot]:
         """A slot of the session, or one that is free."""
         if slot.name in self._kept:
             return acquire_own(self._kept[slot.name][0], slot, runner)

@@ -16,7 +16,7 @@ from tailrace.plugins.output_plugin import OutputPlugin
 from tailrace.plugins.registry import plugin_named
 
 if TYPE_CHECKING:
-    from tailrace.replication.acquired import Acquired
+    from tailrace.replication.acquired_slot import AcquiredSlot
     from tailrace.slots.slot import Slot
 
 _NO_SUCH_FILE = "58P01"
@@ -43,7 +43,7 @@ def started_plugin(
     return plugin
 
 
-def plugin_of(acquired: Acquired, options: Mapping[str, str | None], parameters: Mapping[str, str]) -> OutputPlugin:
+def plugin_of(acquired: AcquiredSlot, options: Mapping[str, str | None], parameters: Mapping[str, str]) -> OutputPlugin:
     """The plugin of an acquired slot. One whose options ask for prepared transactions has them from a slot that was created
     without, and the slot gives them from here on."""
     slot = acquired.slot

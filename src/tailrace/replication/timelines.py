@@ -10,7 +10,7 @@ from tailrace.errors import MissingHistory, UsageError
 from tailrace.model import Lsn
 from tailrace.slots.slot import Slot
 from tailrace.storage.segments import Segments
-from tailrace.transactions.fates import NEVER
+from tailrace.transactions.commit_or_abort import NEVER
 
 
 def left_at(segments: Segments) -> dict[int, Lsn]:

@@ -7,7 +7,7 @@ import numpy as np
 from tailrace.plan import Plan
 from tailrace.slots.statistics import SlotStatistics
 from tailrace.transactions.blocks import StreamedByXid
-from tailrace.transactions.fates import BLOCK
+from tailrace.transactions.commit_or_abort import BLOCK
 
 
 def statistics_of(plan: Plan, streamed: StreamedByXid) -> SlotStatistics:

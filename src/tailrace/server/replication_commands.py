@@ -17,7 +17,7 @@ from tailrace.majors import FAILOVER_SLOTS, LONG_TIMELINES, supports
 from tailrace.model import Lsn
 from tailrace.plugins.output_plugin import OutputPlugin, shut_down
 from tailrace.replication import service
-from tailrace.replication.acquired import Acquired
+from tailrace.replication.acquired_slot import AcquiredSlot
 from tailrace.replication.service import NewSlot
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.replication.slot_plugin import no_hint_of_plugins, plugin_of
@@ -269,7 +269,7 @@ async def _start(command: grammar.StartReplicationCmd, session: ClientSession) -
 
 
 def _sender(
-    session: ClientSession, acquired: Acquired, plugin: OutputPlugin, make_plugin: Callable[[], OutputPlugin]
+    session: ClientSession, acquired: AcquiredSlot, plugin: OutputPlugin, make_plugin: Callable[[], OutputPlugin]
 ) -> WalSender:  # fmt: skip
     instance, client = session.instance, session.client
 
@@ -283,7 +283,7 @@ def _sender(
 
 
 @asynccontextmanager
-async def _acquired(name: str, session: ClientSession) -> AsyncIterator[Acquired]:
+async def _acquired(name: str, session: ClientSession) -> AsyncIterator[AcquiredSlot]:
     """The slot, until the block ends."""
     database = session.database()
     slot = await session.in_thread(database.slot, name)
@@ -300,7 +300,7 @@ async def _acquired(name: str, session: ClientSession) -> AsyncIterator[Acquired
         await asyncio.shield(session.in_thread(acquired.release))
 
 
-def _plugin(acquired: Acquired, command: grammar.StartReplicationCmd, session: ClientSession) -> OutputPlugin:
+def _plugin(acquired: AcquiredSlot, command: grammar.StartReplicationCmd, session: ClientSession) -> OutputPlugin:
     names = [name for name, _ in command.options]
     slot = acquired.slot
     if slot.plugin == "pgoutput" and len(set(names)) < len(names):

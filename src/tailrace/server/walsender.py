@@ -26,7 +26,7 @@ from tailrace.pipeline.following import NothingNew
 from tailrace.pipeline.pipeline import Pipeline
 from tailrace.plugins.output_plugin import OutputPlugin
 from tailrace.plugins.printing import few_at_a_time
-from tailrace.replication.acquired import Acquired, Limit
+from tailrace.replication.acquired_slot import AcquiredSlot, Limit
 from tailrace.replication.waiting import AsyncWaiter
 from tailrace.server.clock import now
 from tailrace.server.lag import LagTracker
@@ -92,7 +92,7 @@ class WalSender:
     streams of its `kind`, windows are decoded for all of them (`server.shared_windows`)."""
 
     link: ClientLink
-    acquired: Acquired
+    acquired: AcquiredSlot
     plugin: OutputPlugin
     make_plugin: Callable[[], OutputPlugin]
     in_thread: InThread

@@ -21,7 +21,7 @@ from tailrace.checksummed_file import Dtypes, FileKind, fact
 from tailrace.model import Lsn
 from tailrace.plan.carried import Carried
 from tailrace.ragged import bounds_of
-from tailrace.transactions.fates import NEVER, EndedElsewhere
+from tailrace.transactions.commit_or_abort import NEVER, EndedElsewhere
 from tailrace.transactions.scanned_log import Earlier, InvalidatedRelations
 from tailrace.wal.index import Index
 from tailrace.wal.indexfile import content_of_index, index_dtypes, index_from
@@ -32,8 +32,9 @@ MARK_FILE = FileKind(
     hint="The mark before it is used. If there is none, drop the slot and create it again.",
 )  # fmt: skip
 _STATE, _REMNANTS = "state.", "remnants."
+"""The file calls the indexes of unfinished transactions `remnants`."""
 _LENGTHS = "remnant_lengths"
-"""One row a remnant: how much of each array is its, in the order of their names below."""
+"""One row an index: how much of each array is its, in the order of their names below."""
 _OF_INDEX, _SEALED = index_dtypes(np.int64), index_dtypes()
 _DTYPES: Dtypes = {
     **{_STATE + name: dtype for name, dtype in STATE_DTYPES.items()},
@@ -49,16 +50,16 @@ def write_mark(carried: Carried) -> bytes:
         raise ValueError("a mark needs a catalog state that knows every page")
     earlier = carried.earlier
     of_state, state = content_of_state(carried.state)
-    of_remnants, remnants = _content_of_remnants(earlier.remnants)
+    of_indexes, indexes = _content_of_indexes(earlier.indexes_of_unfinished)
     ended = earlier.ended or EndedElsewhere.none()
     arrays = {
-        **{_STATE + name: array for name, array in state.items()}, **remnants,
+        **{_STATE + name: array for name, array in state.items()}, **indexes,
         "ended.xid": ended.xid, "ended.seen_from": ended.seen_from, "catalog_changes": earlier.catalog_changes,
     }  # fmt: skip
     is_open = earlier.open_at_start
     facts = {
         "lsn": carried.lsn, "next_xid": carried.next_xid, "known_from": carried.known_from, "last": carried.last,
-        "state": of_state, "remnants": of_remnants,
+        "state": of_state, "remnants": of_indexes,
         "open_at_start": None if is_open is None else list(is_open.items()), "knows_ended": earlier.ended is not None,
         "wal_levels": earlier.wal_levels, "began_low": earlier.began_low, "stale": earlier.invalidated.pairs(),
         "stood": carried.fingerprint.facts() if carried.fingerprint is not None else None,
@@ -77,9 +78,9 @@ def read_mark(data: bytes, where: str) -> Carried:
     return carried
 
 
-def _content_of_remnants(remnants: Sequence[Index]) -> tuple[list[dict[str, Any]], dict[str, NDArray]]:
+def _content_of_indexes(indexes: Sequence[Index]) -> tuple[list[dict[str, Any]], dict[str, NDArray]]:
     """Facts of each, and their arrays one behind the other, since a file's arrays must be known beforehand."""
-    contents = [content_of_index(each) for each in remnants]
+    contents = [content_of_index(each) for each in indexes]
     joined: dict[str, NDArray] = {
         _REMNANTS + name: np.concatenate([np.zeros(0, dtype), *(arrays[name].ravel() for _, arrays in contents)])
         for name, dtype in _OF_INDEX.items()
@@ -88,13 +89,13 @@ def _content_of_remnants(remnants: Sequence[Index]) -> tuple[list[dict[str, Any]
     return [facts for facts, _ in contents], joined
 
 
-def _remnants(facts: Sequence[Any], arrays: Mapping[str, NDArray]) -> tuple[Index, ...]:
+def _indexes(facts: Sequence[Any], arrays: Mapping[str, NDArray]) -> tuple[Index, ...]:
     lengths = arrays[_LENGTHS].reshape(len(facts), len(_OF_INDEX))
     parts: dict[str, list[NDArray]] = {}
     for name, counts in zip(_OF_INDEX, lengths.T, strict=True):
         joined = arrays[_REMNANTS + name]
         if (counts < 0).any() or (counts > len(joined)).any() or counts.sum() != len(joined):
-            raise ValueError(f"the remnants of indexes do not share out {name}")
+            raise ValueError(f"the indexes of unfinished transactions do not share out {name}")
         parts[name] = [joined[start:stop].copy() for start, stop in pairwise(bounds_of(counts).tolist())]
     return tuple(index_from(each, {name: part[i] for name, part in parts.items()}) for i, each in enumerate(facts))
 
@@ -112,7 +113,7 @@ def _carried(facts: dict[str, Any], arrays: dict[str, NDArray]) -> Carried:
         next_xid=(int(fact(at, Lsn)), fact(next_xid, int)),
         earlier=Earlier(
             open_at_start=None if is_open is None else {xid: int(lsn) for xid, lsn in pairs(is_open, int, Lsn)},
-            remnants=_remnants(facts["remnants"], arrays),
+            indexes_of_unfinished=_indexes(facts["remnants"], arrays),
             ended=EndedElsewhere(arrays["ended.xid"], arrays["ended.seen_from"]) if knows_ended else None,
             catalog_changes=arrays["catalog_changes"],
             # Not in marks of before it was known.
@@ -140,7 +141,7 @@ def _contradiction(carried: Carried) -> str:
         return "what commits invalidated is not in order"
     if any(not 0 <= xid < NEVER for xid in earlier.open_at_start or ()):
         return "there are negative transaction ids"
-    return next((why for part in earlier.remnants if (why := _of_remnant(part, state))), "")
+    return next((why for part in earlier.indexes_of_unfinished if (why := _of_index(part, state))), "")
 
 
 def _of_ended(ended: EndedElsewhere) -> str:
@@ -151,7 +152,7 @@ def _of_ended(ended: EndedElsewhere) -> str:
     return "ended transactions have no LSN" if (ended.seen_from < 0).any() else ""
 
 
-def _of_remnant(part: Index, state: CatalogState) -> str:
+def _of_index(part: Index, state: CatalogState) -> str:
     if (part.system, part.major) != (state.system, state.major):
         return f"it has a part of the index of system {part.system}, PostgreSQL {part.major}"
     _, arrays = content_of_index(part)

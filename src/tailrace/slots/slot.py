@@ -13,7 +13,7 @@ from typing import Any, get_type_hints
 from tailrace.checksummed_file import FileKind, fact
 from tailrace.dataclass import dataclass
 from tailrace.errors import MissingHistory, UsageError
-from tailrace.model import Lsn
+from tailrace.model import NAMEDATALEN, Lsn
 from tailrace.slots.statistics import NOTHING_DECODED, SlotStatistics
 from tailrace.wal.log_fingerprint import LogFingerprint
 
@@ -21,7 +21,6 @@ SLOT_FILE = FileKind("slot", "a slot", version=1, compression="zstd", hint="Drop
 WAL_REMOVED = "wal_removed"
 """Why a slot cannot go on: WAL that it needs is not there any more."""
 
-_NAME_BYTES = 63  # NAMEDATALEN - 1
 _NAME = re.compile(r"[a-z0-9_]+", re.ASCII)
 
 
@@ -98,7 +97,7 @@ def check_name(name: str) -> None:
     (`ReplicationSlotValidateName`)."""
     if not name:
         raise UsageError(f'replication slot name "{name}" is too short', sqlstate="42602")
-    if len(name.encode(errors="surrogatepass")) > _NAME_BYTES:
+    if len(name.encode(errors="surrogatepass")) >= NAMEDATALEN:
         raise UsageError(f'replication slot name "{name}" is too long', sqlstate="42622")
     if not _NAME.fullmatch(name):
         raise UsageError(

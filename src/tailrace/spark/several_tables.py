@@ -16,7 +16,7 @@ import pyarrow as pa
 from tailrace.changes import COLUMNS, change_batch, change_schema
 from tailrace.decode import DELETE, OLD_ROW, Batch
 from tailrace.model import Relation
-from tailrace.transactions.fates import Transactions
+from tailrace.transactions.commit_or_abort import Transactions
 from tailrace.types.codec import string_array
 from tailrace.types.encodings.conversion import strings_to_utf8
 from tailrace.types.encodings.server_encodings import unchecked

@@ -32,7 +32,7 @@ from tailrace.pipeline.pipeline import Pipeline
 from tailrace.plan.demand import OF_TABLES, Demand
 from tailrace.plugins.output_plugin import OutputPlugin
 from tailrace.publications.subscription import Subscription, publication_names, shown_relation
-from tailrace.replication.acquired import Acquired, Limit
+from tailrace.replication.acquired_slot import AcquiredSlot, Limit
 from tailrace.replication.get_changes import new_windows
 from tailrace.replication.retention import receiving_log
 from tailrace.sources.received_log import ReceivedLog
@@ -135,7 +135,7 @@ class TailraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, origin: StreamSource, wanted: StreamOfTables | StreamOfPlugin, most_bytes: str | None) -> None:
         self._origin, self._wanted = origin, wanted
         self._most_bytes = parse_size(most_bytes) if most_bytes else _BATCH.wal_bytes
-        self._acquired: Acquired | None = None
+        self._acquired: AcquiredSlot | None = None
         self._reception: Reception | None = None
         self._held = ExitStack()
         """Closed when Spark ends this process."""
@@ -198,7 +198,7 @@ class TailraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 yield from rows(*arguments)
         settle()
 
-    def _slot(self) -> Acquired:
+    def _slot(self) -> AcquiredSlot:
         if self._acquired is None:
             acquired = self._acquired = self._origin.acquire()
             if (log := ReceivedLog.of(acquired.slot.source)) is not None:

@@ -16,7 +16,7 @@ from tailrace.dataclass import dataclass
 from tailrace.model import Lsn
 from tailrace.pipeline.following import open_source
 from tailrace.pipeline.runner import LocalRunner
-from tailrace.replication.acquired import Acquired
+from tailrace.replication.acquired_slot import AcquiredSlot
 from tailrace.replication.from_mark import catalogs_at_end
 from tailrace.replication.service import acquire, create
 from tailrace.replication.slot_location import SlotLocation
@@ -35,7 +35,7 @@ _MOST_STREAMS = "1000"
 class StreamSource(Protocol):
     """Travels to the process that plans batches."""
 
-    def acquire(self) -> Acquired:
+    def acquire(self) -> AcquiredSlot:
         """Of which batches are planned, and which confirms them."""
         ...
 
@@ -63,7 +63,7 @@ class KeptSlot:
     state: str
     name: str
 
-    def acquire(self) -> Acquired:
+    def acquire(self) -> AcquiredSlot:
         location = self._location()
         if (log := ReceivedLog.of(location.slot(self.name).source)) is not None:
             log.catch_up(location.warn)
@@ -95,7 +95,7 @@ class LogAlone:
     catalog: str
     start: Lsn | None
 
-    def acquire(self) -> Acquired:
+    def acquire(self) -> AcquiredSlot:
         name, runner = absolute(self.source), LocalRunner()
         state = read_captured(self.catalog)
         system = Source.open(name, state.needs_wal_from).segments.system

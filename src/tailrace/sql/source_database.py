@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
-from tailrace.model import Lsn
+from tailrace.model import NAMEDATALEN, Lsn
 from tailrace.pipeline.following import Steps
 from tailrace.pipeline.runner import Runner
 from tailrace.pipeline.scanning import scanned
-from tailrace.replication.acquired import Acquired
+from tailrace.replication.acquired_slot import AcquiredSlot
 from tailrace.replication.origin_file import OriginFile
 from tailrace.replication.server_activity import ServerActivity, read_activity
 from tailrace.replication.session_slots import SessionSlots
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from tailrace.sql.kept_catalogs import KeptCatalogs
     from tailrace.sql.views.catalog_tables import CatalogTables
 
-_PG_DATABASE, _NAME_BYTES = 1262, 64
+_PG_DATABASE = 1262
 Result = TypeVar("Result")
 RunnerFor = Callable[[int], Runner]
 """What works on so many bytes of WAL."""
@@ -91,7 +91,7 @@ class SourceDatabase:
                 self.catalogs(None, TextStyle())
             return
         file = directory.files_of(0) / str(directory.relation_map(0).get(_PG_DATABASE, _PG_DATABASE))
-        padded = self.name.encode("utf-8", "surrogateescape").ljust(_NAME_BYTES, b"\0")
+        padded = self.name.encode("utf-8", "surrogateescape").ljust(NAMEDATALEN, b"\0")
         if not file.is_file() or padded not in file.read_bytes():
             self.catalogs(None, TextStyle())
 
@@ -129,7 +129,7 @@ class SourceDatabase:
         found = self.found
         return [each for each in found.slots() if self.privileges.sees_slot(each.name, each.database)] if found else []
 
-    def acquired(self, slot: Slot) -> Acquired:
+    def acquired(self, slot: Slot) -> AcquiredSlot:
         """The slot, which may be one that this session has made for itself; to be released at the end of a `with` block."""
         if (log := ReceivedLog.of(slot.source)) is not None:
             log.catch_up(self.warn)

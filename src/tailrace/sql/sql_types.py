@@ -12,7 +12,7 @@ from functools import cache
 import pyarrow as pa
 
 from tailrace.errors import UsageError
-from tailrace.model import PgType
+from tailrace.model import NAMEDATALEN, PgType
 from tailrace.settings import parse_bool, parse_lsn
 from tailrace.types import oids
 from tailrace.types.arrays.text import read_array_literal
@@ -33,7 +33,6 @@ SAME = {
 }  # fmt: skip
 
 _TEXTS = frozenset({"name", "text"})
-_NAME_BYTES = 63
 _LEAST = {"int4": -(2**31), "int8": -(2**63)}
 
 
@@ -88,7 +87,7 @@ def read(kind: str, text: str) -> object:
 
 def cut_name(text: str) -> str:
     """What fits into the type name (`namein`)."""
-    raw = text.encode()[:_NAME_BYTES]
+    raw = text.encode()[: NAMEDATALEN - 1]
     return raw.decode(errors="ignore")
 
 

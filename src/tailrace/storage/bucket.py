@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from obstore import exceptions
-from obstore.store import AzureStore, GCSStore, S3Store
+from obstore import exceptions, store
 
 from tailrace.errors import UsageError
 from tailrace.storage.store_failures import failure_of, refusal
+from tailrace.storage.store_kinds import STORE_KINDS
 from tailrace.storage.store_options import of_the_client, secrets_of
 
 _TIMES = {"connect_timeout": "10s", "read_timeout": "60s", "timeout": "300s"}
@@ -31,11 +31,12 @@ class Bucket:
 
     def __init__(self, scheme: str, authority: str, options: Mapping[str, str]) -> None:
         self.scheme = scheme
+        self.kind = STORE_KINDS[scheme]
         self.authority = authority
         self.options = dict(options)
         self.secrets = secrets_of(options)
-        self.has_conditions = scheme != "s3" or "endpoint" not in options
-        """Whether it is known that the store honours conditions. Others that speak S3's protocol have to show it."""
+        self.has_conditions = not self.kind.conditions_unless & options.keys()
+        """Whether it is known that the store honours conditions."""
         self._made: dict[bool, Any] = {}
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -58,12 +59,12 @@ class Bucket:
     def endpoint(self) -> str:
         """For messages."""
         given = self.options.get("endpoint") or self.options.get("base_url")
-        return given or {"s3": "Amazon S3", "gs": "Google Cloud Storage"}.get(self.scheme, "Azure Storage")
+        return given or self.kind.called
 
     @property
     def lists_in_order(self) -> bool:
         """By the bytes of whole names, and from any name on. Others may list folder by folder."""
-        return self.scheme == "gs" or (self.scheme == "s3" and not {"endpoint", "s3_express"} & self.options.keys())
+        return self.kind.ordered_unless is not None and not self.kind.ordered_unless & self.options.keys()
 
     @property
     def client(self) -> Any:
@@ -89,7 +90,7 @@ class Bucket:
         client: Any = _TIMES | of_the_client(self.options)
         config: Any = {name: value for name, value in self.options.items() if name not in client}
         if (
-            self.scheme == "s3"
+            self.kind.is_aws
             and os.environ.get("AWS_SESSION_TOKEN")
             and "access_key_id" in config
             and "session_token" not in config
@@ -99,12 +100,9 @@ class Bucket:
                 hint="Unset it there.",
             )
         try:
-            match self.scheme:
-                case "s3":
-                    return S3Store(self.authority, config=config, client_options=client, retry_config=retries)
-                case "gs":
-                    return GCSStore(self.authority, config=config, client_options=client, retry_config=retries)
-                case _:
-                    return AzureStore.from_url(self.url, config=config, client_options=client, retry_config=retries)
+            made = getattr(store, self.kind.client)
+            if self.kind.by_url:
+                return made.from_url(self.url, config=config, client_options=client, retry_config=retries)
+            return made(self.authority, config=config, client_options=client, retry_config=retries)
         except (exceptions.BaseError, ValueError, OSError) as error:
             raise refusal(failure_of(error, self.secrets), self.url, self.endpoint) from None

@@ -181,15 +181,15 @@ class ObjectStore:
         raise AssertionError
 
     def _tag(self, answer: Any) -> str:
-        tag = answer["version"] if self.bucket.scheme == "gs" and answer["version"] else answer["e_tag"]
+        tag = answer["version"] if self.bucket.kind.tag_is_version and answer["version"] else answer["e_tag"]
         if not tag:
             raise no_conditions(self.url, "It gives objects no ETag.")
-        return str(tag).strip('"') if self.bucket.scheme == "abfss" else str(tag)  # whose listings have no quotes about it
+        return str(tag).strip('"') if self.bucket.kind.quotes_tags else str(tag)  # whose listings have no quotes about it
 
     def _version(self, tag: str) -> dict[str, str]:
-        if self.bucket.scheme == "gs":
+        if self.bucket.kind.tag_is_version:
             return {"version": tag}
-        return {"e_tag": f'"{tag}"' if self.bucket.scheme == "abfss" else tag}
+        return {"e_tag": f'"{tag}"' if self.bucket.kind.quotes_tags else tag}
 
     def _url_of(self, name: str) -> str:
         return f"{self.bucket.url}/{self.prefix}{name}"

@@ -17,14 +17,12 @@ from tailrace.errors import UsageError
 from tailrace.storage.local_store import LocalStore
 from tailrace.storage.object_names import is_name
 from tailrace.storage.store import Store
+from tailrace.storage.store_kinds import STORE_KINDS
 from tailrace.storage.store_options import resolved_options, written_out
-from tailrace.storage.store_urls import MEANT, SCHEMES
+from tailrace.storage.store_urls import MEANT
 
 if TYPE_CHECKING:
     from tailrace.storage.object_store import ObjectStore
-
-_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_CONTAINER = re.compile(r"[a-z0-9$][a-z0-9-]*@[a-z0-9-]+(\.[a-z0-9-]+)+")
 
 
 def open_store(url: str | Path, options: Mapping[str, object] | None = None) -> Store:
@@ -32,7 +30,7 @@ def open_store(url: str | Path, options: Mapping[str, object] | None = None) -> 
     text = str(url)
     scheme, has_slashes, rest = re.match(r"(?:([A-Za-z][A-Za-z0-9+.-]*):(//)?)?(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
     scheme = (scheme or "").lower()
-    is_ours = scheme in (*SCHEMES, *MEANT, "file")
+    is_ours = scheme in (*STORE_KINDS, *MEANT, "file")
     if isinstance(url, Path) or not (has_slashes or is_ours):
         return _local(text, text, options)
     if is_ours and not has_slashes:
@@ -45,8 +43,11 @@ def open_store(url: str | Path, options: Mapping[str, object] | None = None) -> 
             )
         _check_plain(text, path)
         return _local(unquote(f"/{path}"), text, options)
-    if scheme not in SCHEMES:
-        hint = f"Write {MEANT[scheme]}:// instead." if scheme in MEANT else "It may be a path, file, s3, gs or abfss."
+    if scheme not in STORE_KINDS:
+        *others, last = STORE_KINDS
+        hint = (
+            f"Write {MEANT[scheme]}:// instead." if scheme in MEANT else f"It may be a path, file, {', '.join(others)} or {last}."
+        )
         raise UsageError(f"{_shown(text)} is of a kind of store that is not known: {scheme}", hint=hint)
     return _remote(text, scheme, rest, options or {})
 
@@ -84,17 +85,17 @@ def _local(path: str, url: str, options: Mapping[str, object] | None) -> Store:
 
 def _remote(text: str, scheme: str, rest: str, options: Mapping[str, object]) -> Store:
     authority, _, path = rest.partition("/")
-    user = authority.rpartition("@")[0]
-    if (user and scheme != "abfss") or ":" in authority:
+    kind, user = STORE_KINDS[scheme], authority.rpartition("@")[0]
+    if (user and not _has_at(scheme)) or ":" in authority:
         raise UsageError(
             f"{_shown(text)} has credentials in it, which others would see in lists of processes and in logs",
             hint="Give them in the environment, or as options.",
         )
     _check_plain(text, rest)
     if not authority:
-        raise UsageError(f"{_shown(text)} has no bucket", hint=f"Write {_example(scheme)}.")
-    if not (_CONTAINER if scheme == "abfss" else _BUCKET).fullmatch(authority):
-        raise UsageError(f"{_shown(text)} has no name of a bucket behind {scheme}://", hint=f"Write {_example(scheme)}.")
+        raise UsageError(f"{_shown(text)} has no bucket", hint=f"Write {kind.example}.")
+    if not re.fullmatch(kind.authority, authority):
+        raise UsageError(f"{_shown(text)} has no name of a bucket behind {scheme}://", hint=f"Write {kind.example}.")
     prefix = path.rstrip("/")
     if prefix and not is_name(prefix):
         raise UsageError(
@@ -107,8 +108,9 @@ def _remote(text: str, scheme: str, rest: str, options: Mapping[str, object]) ->
     return ObjectStore(bucket, f"{prefix}/" if prefix else "")
 
 
-def _example(scheme: str) -> str:
-    return "abfss://container@account.dfs.core.windows.net/prefix" if scheme == "abfss" else f"{scheme}://bucket/prefix"
+def _has_at(scheme: str) -> bool:
+    """Whether what stands before an @ is no user."""
+    return scheme in STORE_KINDS and "@" in STORE_KINDS[scheme].authority
 
 
 def _check_plain(text: str, path: str) -> None:
@@ -125,6 +127,6 @@ def _shown(url: str) -> str:
     """Without what stands before an @ or behind a ?, which may be a secret."""
     scheme, colon, rest = url.partition("://")
     user, at, place = rest.rpartition("@")
-    if ":" in user or (at and "/" not in user and scheme != "abfss"):
+    if ":" in user or (at and "/" not in user and not _has_at(scheme)):
         rest = f"...@{place}"
     return re.sub(r"[?#].*", "", scheme + colon + rest, flags=re.DOTALL)

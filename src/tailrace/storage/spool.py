@@ -25,8 +25,8 @@ from pathlib import Path
 from tailrace.dataclass import dataclass
 from tailrace.errors import FailedWrite
 from tailrace.model import Lsn
-from tailrace.storage.kept_copies import kept_copies
 from tailrace.storage.lease import Lease, first_leased, is_lease
+from tailrace.storage.recycled_segments import recycled_segments
 from tailrace.storage.segment import Segment, segment_name
 from tailrace.storage.segment_files import place_of_name
 from tailrace.storage.segments import Segments
@@ -62,7 +62,7 @@ def spooled(segments: Segments, spool: Path, since: Lsn | None = None, lasting: 
             _give_up_others(home, segments, first)
             try:
                 copies = _copied(segments, home, first)
-                copies |= kept_copies(home, segments, first, copies)
+                copies |= recycled_segments(home, segments, first, copies)
             except OSError:
                 lease.end()
                 _forget(home)
@@ -82,7 +82,7 @@ def with_copies(segments: Segments, spool: Path, since: Lsn) -> tuple[Segments, 
         with _locked(home):
             lease = Lease.take(home, segment_name(segments.timeline, first, segments.segment_size)[8:])
             _give_up_others(home, segments, first)
-            copies = kept_copies(home, segments, first, segments.by_number)
+            copies = recycled_segments(home, segments, first, segments.by_number)
     return replace(segments, by_number=segments.by_number | copies), lease
 
 

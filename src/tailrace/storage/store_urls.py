@@ -4,20 +4,11 @@ from __future__ import annotations
 
 import re
 
-SCHEMES = ("s3", "gs", "abfss")
-MEANT = {
-    "s3a": "s3",
-    "s3n": "s3",
-    "gcs": "gs",
-    "abfs": "abfss",
-    "az": "abfss",
-    "azure": "abfss",
-    "adl": "abfss",
-    "wasb": "abfss",
-    "wasbs": "abfss",
-}
+from tailrace.storage.store_kinds import STORE_KINDS
+
+MEANT = {other: scheme for scheme, kind in STORE_KINDS.items() for other in kind.also}
 """What others write, and which of ours is meant."""
-_URL = re.compile(rf"({'|'.join((*SCHEMES, *MEANT, 'file'))})://", re.IGNORECASE)
+_URL = re.compile(rf"({'|'.join((*STORE_KINDS, *MEANT, 'file'))})://", re.IGNORECASE)
 
 
 def is_store_url(text: str) -> bool:

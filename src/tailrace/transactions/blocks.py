@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tailrace.dataclass import dataclass
 from tailrace.model import Lsn
-from tailrace.transactions.fates import BLOCK, NO_END, STREAM_ABORT, TwoPhase, fates_of
+from tailrace.transactions.commit_or_abort import BLOCK, NO_END, STREAM_ABORT, TwoPhase, outcomes_of
 from tailrace.transactions.scanned_log import ScannedLog
 from tailrace.transactions.subtrans import named_everywhere
 from tailrace.transactions.unfinished import Unfinished
@@ -98,8 +98,8 @@ def with_blocks(
         subxids=[*(() for _ in lost), *(sorted(given.subxids) for given in blocks.values())],
     )
     after = {top: blocks.get(top) or before[top] for top in open_now if top in blocks or top in before}
-    fates = fates_of([*(part.ends for part in log.indexes), told], two_phase, log.earlier.ended)
-    return replace(log, fates=fates), Blocks(before, after, asked.limit)
+    outcomes = outcomes_of([*(part.ends for part in log.indexes), told], two_phase, log.earlier.ended)
+    return replace(log, outcomes=outcomes), Blocks(before, after, asked.limit)
 
 
 def _is_due(now: Streamed, before: Streamed, limit: int) -> bool:
@@ -118,7 +118,7 @@ def _open(log: ScannedLog, still: Unfinished, asked: InProgress) -> dict[int, St
     mine = (
         np.isin(top, still.xid[still.first_lsn >= asked.known_from])
         & np.isin(xid, still.xid)
-        & (log.fates.ordinals_of(xid) == NO_END)
+        & (log.outcomes.ordinals_of(xid) == NO_END)
     )
     speculates = np.flatnonzero(flags & index.SPECULATES)[::-1]
     last = np.zeros(len(xid), np.bool_)
@@ -165,4 +165,4 @@ def _rolled_back(log: ScannedLog, before: StreamedByXid) -> Iterator[_Lost]:
 def _ended(log: ScannedLog, tops: set[int]) -> list[int]:
     """Those of `tops` that the log says have ended, or been told as prepared."""
     wanted = np.array(sorted(tops), np.int64)
-    return wanted[log.fates.ordinals_of(wanted) != NO_END].tolist()
+    return wanted[log.outcomes.ordinals_of(wanted) != NO_END].tolist()

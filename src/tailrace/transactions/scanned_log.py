@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from tailrace.dataclass import dataclass
 from tailrace.model import Lsn
+from tailrace.transactions.commit_or_abort import EndedElsewhere, Outcomes, TwoPhase, outcomes_of
 from tailrace.transactions.epochs import XidClock
-from tailrace.transactions.fates import EndedElsewhere, Fates, TwoPhase, fates_of
 from tailrace.wal.index import Index
 from tailrace.wal.kept_records import wal_level_changes
 
@@ -41,13 +41,13 @@ class InvalidatedRelations:
 @dataclass(frozen=True, slots=True)
 class Earlier:
     """What is known of the log before the indexes at hand. `open_at_start` are the transactions that were open then, with their first LSN; None if
-    nobody knows. Of those that began in WAL that was scanned before, `remnants` are the parts of its indexes, with full xids. `ended` did so
-    elsewhere, and made or unmade rows of catalogs; `catalog_changes` are the commits by which others came to see that catalogs had changed.
+    nobody knows. Of those that began in WAL that was scanned before, `indexes_of_unfinished` are the parts of its indexes, with full xids. `ended`
+    did so elsewhere, and made or unmade rows of catalogs; `catalog_changes` are the commits by which others came to see that catalogs had changed.
     `invalidated` are the relations that commits invalidated while one of those was open. `wal_levels` are changes of that setting;
     `began_low`, that it was below logical before the first of them."""
 
     open_at_start: dict[int, int] | None = None
-    remnants: tuple[Index, ...] = ()
+    indexes_of_unfinished: tuple[Index, ...] = ()
     ended: EndedElsewhere | None = None
     catalog_changes: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     invalidated: InvalidatedRelations = field(default_factory=InvalidatedRelations)
@@ -57,11 +57,12 @@ class Earlier:
 
 @dataclass(frozen=True, slots=True)
 class ScannedLog:
-    """Consecutive stretches, in the order of the log: first what is left of some before (`earlier.remnants`), then all that was scanned."""
+    """Consecutive stretches, in the order of the log: first what is left of some before
+    (`earlier.indexes_of_unfinished`), then all that was scanned."""
 
     indexes: list[Index]
     clock: XidClock
-    fates: Fates
+    outcomes: Outcomes
     segment_size: int
     earlier: Earlier
 
@@ -72,13 +73,13 @@ class ScannedLog:
     ) -> ScannedLog:  # fmt: skip
         """`next_xid` is an LSN, and the full xid that was the next there."""
         clock = XidClock.of(indexes, next_xid)
-        parts = [*earlier.remnants, *(clock.widened(index) for index in indexes)]
-        return cls(parts, clock, fates_of([part.ends for part in parts], two_phase, earlier.ended), segment_size, earlier)
+        parts = [*earlier.indexes_of_unfinished, *(clock.widened(index) for index in indexes)]
+        return cls(parts, clock, outcomes_of([part.ends for part in parts], two_phase, earlier.ended), segment_size, earlier)
 
     @property
     def scanned(self) -> list[Index]:
-        """The indexes without remnants."""
-        return self.indexes[len(self.earlier.remnants) :]
+        """The indexes of what was scanned now."""
+        return self.indexes[len(self.earlier.indexes_of_unfinished) :]
 
     @property
     def end(self) -> Lsn:

@@ -19,7 +19,7 @@ from tailrace.changes import COLUMNS, change_schema
 from tailrace.errors import UsageError
 from tailrace.lake.position import columns_of
 from tailrace.lake.staging import Staged, stage_rows
-from tailrace.lake.targets import TargetTable
+from tailrace.lake.target_tables import TargetTable
 from tailrace.model import Lsn, Relation
 from tailrace.types.registry import ArrowStyle
 from tailrace.verify.checksums import BUCKETS, RowNumbers, bucket_of

@@ -19,8 +19,8 @@ from tailrace.feed import (
     FeedPart,
     FeedSpan,
     FeedTable,
-    KeptChanges,
     PassedOver,
+    QuarantinedChanges,
     RefusedChanges,
     Result,
     TableChanges,
@@ -89,6 +89,6 @@ class SeenFeed:
 
 def _seen_changes(
     changes_of: ChangesOf, seen: SeenTransactions, piece: Any, wanted: Mapping[int, WantedTable]
-) -> Iterator[TableChanges | RefusedChanges | KeptChanges | PassedOver]:
+) -> Iterator[TableChanges | RefusedChanges | QuarantinedChanges | PassedOver]:
     for each in changes_of(piece, wanted):
-        yield replace(each, rows=seen.within(each.rows)) if isinstance(each, TableChanges | KeptChanges) else each
+        yield replace(each, rows=seen.within(each.rows)) if isinstance(each, TableChanges | QuarantinedChanges) else each

@@ -14,7 +14,7 @@ from tailrace.catalog.names.qualified_names import write_table_name
 from tailrace.dataclass import dataclass
 from tailrace.lake.catalog import LakeTable
 from tailrace.lake.position import columns_of
-from tailrace.lake.targets import kept_style
+from tailrace.lake.target_tables import kept_style
 from tailrace.model import Lsn, Relation
 from tailrace.publications.subscription import only_columns
 from tailrace.types.registry import ArrowStyle

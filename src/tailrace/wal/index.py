@@ -47,7 +47,7 @@ KEPT_ALIEN = 10  # first record of a custom resource manager
 KEPT_INVALIDATIONS = 11  # XACT_INVALIDATIONS: what a command invalidated in caches
 
 KEPT_OF_TRANSACTIONS = (KEPT_MESSAGE, KEPT_TRUNCATE, KEPT_INVALIDATIONS)
-"""What is asked for when its transaction ends. While that is open, it is carried from window to window (`transactions/remnants.py`)."""
+"""What is asked for when its transaction ends. While that is open, it is carried from window to window (`transactions/indexes_of_unfinished.py`)."""
 KEPT_OF_LOG = (
     KEPT_CATALOG_CHANGE, KEPT_RUNNING_XACTS, KEPT_CHECKPOINT, KEPT_WAL_SETTINGS, KEPT_TIMELINE_END, KEPT_RELATION_MAP, KEPT_STORAGE,
 )  # fmt: skip

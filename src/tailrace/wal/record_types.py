@@ -7,12 +7,11 @@ decoding, and the struct of its main data, which prints itself as pg_waldump doe
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import timedelta
 from enum import IntEnum
 from typing import Any, NamedTuple, Protocol, Self
 
 from tailrace.majors import Capability, supports
-from tailrace.model import PG_EPOCH
+from tailrace.model import datetime_of
 
 
 class Meaning(IntEnum):
@@ -60,7 +59,7 @@ def types_of(major: int, types: Iterable[RecordType]) -> dict[int, RecordType]:
 
 
 def desc_time(microseconds: int) -> str:
-    return f"{PG_EPOCH + timedelta(microseconds=microseconds):%Y-%m-%d %H:%M:%S.%f} UTC"
+    return f"{datetime_of(microseconds):%Y-%m-%d %H:%M:%S.%f} UTC"
 
 
 def desc_name(name: bytes) -> str:

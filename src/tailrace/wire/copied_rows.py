@@ -17,8 +17,8 @@ from tailrace.dataclass import dataclass
 from tailrace.errors import TailraceError
 from tailrace.model import Column, PgType, Relation
 from tailrace.quarantine.fitting import is_of_rows, unfit_values
-from tailrace.quarantine.kept_copies import UnfitRows
-from tailrace.quarantine.kept_rows import Reason
+from tailrace.quarantine.quarantined_rows import Reason
+from tailrace.quarantine.unfit_rows import UnfitRows
 from tailrace.types import oids
 from tailrace.types.codec import string_array
 from tailrace.types.quoting import quote_identifier

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tailrace.errors import PeerError
 from tailrace.logicalproto.numbers import read_number, write_number
+from tailrace.logicalproto.payload import Payload
 
 if TYPE_CHECKING:
     from tailrace.wire.messages import FieldDescription
@@ -19,22 +20,13 @@ VIOLATION = "08P01"
 """ERRCODE_PROTOCOL_VIOLATION."""
 
 
-class Body:
-    """A message's bytes. State: `at`, how far they are read."""
+class Body(Payload):
+    """A payload of the frontend/backend protocol, whose errors violate it."""
 
-    __slots__ = ("at", "data")
+    __slots__ = ()
 
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-        self.at = 0
-
-    def take(self, count: int) -> bytes:
-        stop = self.at + count
-        if count < 0 or stop > len(self.data):
-            raise PeerError("insufficient data left in message", sqlstate=VIOLATION)
-        part = self.data[self.at : stop]
-        self.at = stop
-        return part
+    def refused(self, message: str, at: int | None = None) -> PeerError:
+        return PeerError(message, sqlstate=VIOLATION)
 
     def end(self) -> None:
         """Raise unless all has been read."""

@@ -14,12 +14,10 @@ from dataclasses import field
 from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.majors import IN_ALL, REPLICATION_SLOTS_ALTERED, REPLICATION_SLOTS_READ, supports
-from tailrace.model import Lsn
+from tailrace.model import NAMEDATALEN, Lsn
 
 Options = tuple[tuple[str, str | int | None], ...]
 """Names and values in their order; None: an option without a value."""
-LONGEST_NAME = 63
-"""NAMEDATALEN - 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,9 +151,9 @@ def _token(match: re.Match[str], notice: Callable[[str], None]) -> _CommandToken
 def _cut(name: str, notice: Callable[[str], None]) -> str:
     """A name as long as names may be (`truncate_identifier`)."""
     raw = name.encode("utf-8", "surrogateescape")
-    if len(raw) <= LONGEST_NAME:
+    if len(raw) < NAMEDATALEN:
         return name
-    cut = raw[:LONGEST_NAME].decode("utf-8", "ignore")
+    cut = raw[: NAMEDATALEN - 1].decode("utf-8", "ignore")
     notice(f'identifier "{name}" will be truncated to "{cut}"')
     return cut
 

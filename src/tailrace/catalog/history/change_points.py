@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tailrace.catalog.history.history import FIRST_UNPINNED_TYPE, History
 from tailrace.catalog.rows.catalog_rows import CatalogTable
 from tailrace.dataclass import dataclass
-from tailrace.transactions.fates import NEVER
+from tailrace.transactions.commit_or_abort import NEVER
 
 About = tuple[CatalogTable, str, int | str]
 """Rows of a catalog: those whose column has a value."""

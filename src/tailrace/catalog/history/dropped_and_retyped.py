@@ -10,7 +10,7 @@ import numpy as np
 
 from tailrace.catalog.history.history import History
 from tailrace.model import Lsn, Relation
-from tailrace.transactions.fates import NEVER
+from tailrace.transactions.commit_or_abort import NEVER
 
 
 def last_seen(history: History, oid: int) -> tuple[Relation | None, Lsn] | None:

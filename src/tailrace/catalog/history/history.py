@@ -23,7 +23,7 @@ from tailrace.catalog.rows.layouts import layouts_of, tracked_columns
 from tailrace.catalog.rows.row_versions import Versions
 from tailrace.errors import MissingHistory
 from tailrace.model import Column, InternalFunctions, Locator, Lsn, PgType, Relation
-from tailrace.transactions.fates import NEVER
+from tailrace.transactions.commit_or_abort import NEVER
 from tailrace.types.built_in import INTERNAL_LANGUAGE, internal_functions
 from tailrace.types.encodings.server_encodings import as_stored, codec_named
 from tailrace.types.format_type import ARRAY_SUBSCRIPT_HANDLER, VECTORS, format_type

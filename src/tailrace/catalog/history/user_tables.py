@@ -22,7 +22,7 @@ from tailrace.catalog.rows.row_versions import Versions
 from tailrace.dataclass import dataclass
 from tailrace.model import FIRST_NORMAL_OID
 from tailrace.settings import parse_bool
-from tailrace.transactions.fates import NEVER, ROLLED_BACK, Fates
+from tailrace.transactions.commit_or_abort import NEVER, ROLLED_BACK, Outcomes
 
 _PG_CLASS = 1259
 _OPTION = b"user_catalog_table="
@@ -115,12 +115,12 @@ def files_there(tables: UserTables, sizes: Mapping[int, int]) -> set[int]:
     return {number for number in files_of_user_tables(tables) if sizes.get(number) or (number in sizes and number in current)}
 
 
-def truncated_in_place(versions: Versions, fates: Fates, truncations: Iterable[Truncated]) -> Versions:
+def truncated_in_place(versions: Versions, outcomes: Outcomes, truncations: Iterable[Truncated]) -> Versions:
     """The same, with the rows ended that a TRUNCATE took away without a word about each: a table that its own subtransaction made, or gave a file,
     keeps that (`ExecuteTruncateGuts`). Others have a new file by then, and nothing is in it."""
     columns = versions.columns
     xmax, deleted = columns.xmax.copy(), columns.deleted.copy()
-    rolled_back = fates.ordinals_of(columns.xmax) == ROLLED_BACK
+    rolled_back = outcomes.ordinals_of(columns.xmax) == ROLLED_BACK
     for each in truncations:
         mine = np.isin(columns.catalog, sorted(each.files)) & (columns.added < each.lsn) & ((xmax == 0) | rolled_back)
         xmax[mine], deleted[mine] = each.xid, each.lsn

@@ -1,7 +1,7 @@
 """Versions of one catalog's rows as columns, and where in WAL each was visible, to whom.
 
-In: `row_versions.Versions` and the fates of transactions. Out: `CatalogRows`, the columns asked for as NumPy arrays with the LSNs between which a row
-is seen; and `CatalogTable`, the same with rows looked up by the value of a column.
+In: `row_versions.Versions` and the outcomes of transactions. Out: `CatalogRows`, the columns asked for as NumPy arrays with the LSNs between which a
+row is seen; and `CatalogTable`, the same with rows looked up by the value of a column.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from tailrace.catalog.data_directory.commit_status import COMMITTED, CommitStatu
 from tailrace.catalog.rows.layouts import TOAST_TABLES, CatalogLayout
 from tailrace.catalog.rows.row_versions import XMAX_COMMITTED, XMIN_ABORTED, XMIN_COMMITTED, XMIN_FROZEN, Versions
 from tailrace.dataclass import dataclass
-from tailrace.model import Lsn
+from tailrace.model import NAMEDATALEN, Lsn
 from tailrace.ragged import ranges, taken_of
-from tailrace.transactions.fates import NEVER, NO_END, Fates
+from tailrace.transactions.commit_or_abort import NEVER, NO_END, Outcomes
 from tailrace.tuples.deform import Attributes, deform
 from tailrace.tuples.errors import CorruptTuple
 from tailrace.tuples.gather import column_of
@@ -28,7 +28,6 @@ from tailrace.tuples.varlena import MISSING, NULL
 from tailrace.types.encodings.server_encodings import UTF8
 from tailrace.wal.index import TRACKED_CATALOGS
 
-NAMEDATALEN = 64
 NO_NUMBER = -(1 << 63)
 """Stands for NULL in an integer column, of those that 0 would not do for."""
 _NULLABLE = frozenset({"attstattarget"})
@@ -53,25 +52,30 @@ class Spans:
     unmade_by: NDArray[np.int64]
 
 
-def spans_of(versions: Versions, fates: Fates, status: CommitStatus | None) -> Spans:
+def spans_of(versions: Versions, outcomes: Outcomes, status: CommitStatus | None) -> Spans:
     """Where each version is visible. Whether its transactions committed is what the WAL at hand says; of transactions that ended before it, what hint
     bits say; of those that have none, what pg_xact says."""
     columns = versions.columns
-    begin, made_by = _ends_of(columns.xmin, columns.hints, XMIN_COMMITTED, XMIN_ABORTED, fates, status)
+    begin, made_by = _ends_of(columns.xmin, columns.hints, XMIN_COMMITTED, XMIN_ABORTED, outcomes, status)
     frozen = (columns.hints & XMIN_FROZEN) != 0
     begin[frozen] = 0
     made_by[frozen] = -1
-    end, unmade_by = _ends_of(columns.xmax, columns.hints, XMAX_COMMITTED, 0, fates, status)
+    end, unmade_by = _ends_of(columns.xmax, columns.hints, XMAX_COMMITTED, 0, outcomes, status)
     end[columns.xmax == 0] = NEVER
     unmade_by[columns.xmax == 0] = -1
     return Spans(begin=begin, end=end, made_by=made_by, unmade_by=unmade_by)
 
 
 def _ends_of(
-    xids: NDArray[np.int64], hints: NDArray[np.int64], committed: int, aborted: int, fates: Fates, status: CommitStatus | None
+    xids: NDArray[np.int64],
+    hints: NDArray[np.int64],
+    committed: int,
+    aborted: int,
+    outcomes: Outcomes,
+    status: CommitStatus | None,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The commit of each transaction, and its ordinal or -1; `committed` and `aborted` are the hint bits that tell of it (0: there is none)."""
-    lsn, ordinal = fates.seen_of(xids)
+    lsn, ordinal = outcomes.seen_of(xids)
     unseen = ordinal == NO_END
     hinted = unseen & ((hints & committed) != 0)
     lsn[hinted] = 0

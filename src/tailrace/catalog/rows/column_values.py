@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tailrace.errors import CorruptWal
 from tailrace.model import Lsn
-from tailrace.transactions.fates import NEVER
+from tailrace.transactions.commit_or_abort import NEVER
 from tailrace.wal.compression import expanded
 
 WORD = 4

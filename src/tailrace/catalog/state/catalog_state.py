@@ -23,8 +23,8 @@ from tailrace.catalog.rows.row_versions import XMAX_COMMITTED, XMAX_MULTI, XMIN_
 from tailrace.dataclass import dataclass
 from tailrace.errors import MissingHistory, UsageError
 from tailrace.model import Lsn
+from tailrace.transactions.commit_or_abort import COMMITTED_ELSEWHERE, NEVER, NO_END, ROLLED_BACK, Outcomes
 from tailrace.transactions.epochs import FIRST_NORMAL_XID, XidClock
-from tailrace.transactions.fates import COMMITTED_ELSEWHERE, NEVER, NO_END, ROLLED_BACK, Fates
 from tailrace.wal.versions import FORMATS
 
 
@@ -110,13 +110,13 @@ def _name_updaters(versions: Versions, multixacts: Multixacts | None, clock: Xid
         hints[row] &= ~XMAX_MULTI
 
 
-def with_hint_bits(versions: Versions, fates: Fates, status: CommitStatus | None) -> Versions:
+def with_hint_bits(versions: Versions, outcomes: Outcomes, status: CommitStatus | None) -> Versions:
     """Versions whose hint bits (`access/htup_details.h`) say how their transactions ended, so that a state needs no commit status files. What the log
     does not tell is asked of `status`, pg_xact."""
     columns = versions.columns
     hints = columns.hints.copy()
     for xids, committed, aborted in ((columns.xmin, XMIN_COMMITTED, XMIN_ABORTED), (columns.xmax, XMAX_COMMITTED, 0)):
-        ordinals = fates.ordinals_of(xids)
+        ordinals = outcomes.ordinals_of(xids)
         hints[(ordinals >= 0) | (ordinals == COMMITTED_ELSEWHERE)] |= committed
         hints[ordinals == ROLLED_BACK] |= aborted
         if status is not None:

@@ -24,7 +24,7 @@ from tailrace.catalog.rows.row_versions import XMIN_FROZEN, VersionColumns, Vers
 from tailrace.catalog.state.catalog_state import CatalogState
 from tailrace.model import FIRST_NORMAL_OID
 from tailrace.ragged import bounds_of, ranges
-from tailrace.transactions.fates import ROLLED_BACK, EndedElsewhere, fates_of
+from tailrace.transactions.commit_or_abort import ROLLED_BACK, EndedElsewhere, outcomes_of
 from tailrace.wal.index import TRACKED_CATALOGS
 
 _PG_CLASS = 1259
@@ -57,10 +57,10 @@ def knows_dead(state: CatalogState, ended: EndedElsewhere, horizon: int) -> bool
 
 def _over(state: CatalogState, ended: EndedElsewhere, horizon: int) -> tuple[Spans, NDArray[np.bool_], NDArray[np.bool_]]:
     """Where each version is visible; which were deleted before the horizon; and those, with what was rolled back."""
-    fates = fates_of((), elsewhere=ended)
-    spans, columns = spans_of(state.versions, fates, state.status), state.versions.columns
+    outcomes = outcomes_of((), elsewhere=ended)
+    spans, columns = spans_of(state.versions, outcomes, state.status), state.versions.columns
     is_dead = (columns.xmax != 0) & (spans.end < horizon)
-    return spans, is_dead, is_dead | ((fates.ordinals_of(columns.xmin) == ROLLED_BACK) & (columns.hints & XMIN_FROZEN == 0))
+    return spans, is_dead, is_dead | ((outcomes.ordinals_of(columns.xmin) == ROLLED_BACK) & (columns.hints & XMIN_FROZEN == 0))
 
 
 def xids_of_forgotten(versions: Versions) -> NDArray[np.int64]:

@@ -10,7 +10,7 @@ import typer
 from tailrace.cli.arguments import parse_lsn, parse_seconds, parse_store_options
 from tailrace.cli.loading import loading
 from tailrace.cli.verbs.lake_maintenance import maintain
-from tailrace.cli.verbs.lake_trouble import UrlArgument, quarantine, replay
+from tailrace.cli.verbs.lake_quarantine import UrlArgument, quarantine, replay
 from tailrace.cli.verbs.options import JsonOption, StoreOptions
 from tailrace.errors import UsageError
 

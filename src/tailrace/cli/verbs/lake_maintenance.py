@@ -30,6 +30,6 @@ def maintain(
     """Gather small files of a lake's tables, and remove files and log that nobody needs any more."""
     seconds, options = parse_seconds(orphans_older_than), parse_store_options(option)
     with loading():
-        from tailrace.cli import lake_maintain
+        from tailrace.cli import lake_maintenance
 
-    lake_maintain.maintain(url, options, table or [], seconds, as_json=as_json)
+    lake_maintenance.maintain(url, options, table or [], seconds, as_json=as_json)

@@ -18,7 +18,8 @@ from tailrace.delta_log.log_files import FOLDER, CheckpointFiles, LogFiles, chec
 from tailrace.delta_log.tombstones import kept_until
 from tailrace.lake.delta.checkpoint import log_retention, make_checkpoint, retention, tombstones
 from tailrace.lake.delta.snapshot import DeltaSnapshot
-from tailrace.lake.files.data_files import is_ours, run_of
+from tailrace.lake.files.data_files import is_ours
+from tailrace.lake.files.unneeded_files import unneeded_files
 from tailrace.lake.table import DAY, Removed
 from tailrace.storage.local_store import LocalStore
 from tailrace.storage.store import Store, StoredObject
@@ -69,18 +70,7 @@ def _unneeded_files(
     needed = _needed(snapshot)
     released = kept_until(tombstones(store, snapshot.version), retention(snapshot.metadata.configuration))
     ours = [each for each in there if is_ours(each.name) and each.name not in needed]
-    youngest: dict[str, float] = {}
-    for each in there:
-        if run := run_of(each.name):
-            youngest[run] = max(youngest.get(run, 0.0), each.modified)
-    unneeded, due = [], math.inf
-    for each in ours:
-        end = released.get(each.name, youngest.get(run_of(each.name), each.modified) + orphans_older_than)
-        if end < at:
-            unneeded.append(each)
-        else:
-            due = min(due, end)
-    return unneeded, due
+    return unneeded_files(ours, there, released, at, orphans_older_than)
 
 
 def _needed(snapshot: DeltaSnapshot) -> set[str]:

@@ -16,7 +16,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 from pyiceberg.table.metadata import TableMetadataV2
 
-from tailrace.lake.files.data_files import is_ours, run_of
+from tailrace.lake.files.data_files import is_ours
+from tailrace.lake.files.unneeded_files import unneeded_files
 from tailrace.lake.iceberg.commit import VersionChanges, commit
 from tailrace.lake.iceberg.snapshot import IcebergSnapshot, Manifest, listed_manifests, read_manifest, version_of
 from tailrace.lake.iceberg.store_io import name_in
@@ -89,20 +90,9 @@ def _unneeded(
     there: Sequence[StoredObject], needed: set[str], released: set[str], at: float, orphans_older_than: float
 ) -> tuple[list[StoredObject], float]:
     """Files of ours that no snapshot has, and when others may be removed."""
-    youngest: dict[str, float] = {}
-    for each in there:
-        if run := run_of(each.name):
-            youngest[run] = max(youngest.get(run, 0.0), each.modified)
-    unneeded, due = [], math.inf
-    for each in there:
-        if each.name in needed or not (is_ours(each.name) or _OF_METADATA.fullmatch(each.name)):
-            continue
-        end = youngest.get(run_of(each.name), each.modified) + orphans_older_than
-        if each.name in released or end < at:
-            unneeded.append(each)
-        else:
-            due = min(due, end)
-    return unneeded, due
+    ours = (each for each in there if is_ours(each.name) or _OF_METADATA.fullmatch(each.name))
+    unneeded = [each for each in ours if each.name not in needed]
+    return unneeded_files(unneeded, there, dict.fromkeys(released, -math.inf), at, orphans_older_than)
 
 
 def _old_versions(there: Sequence[StoredObject], found: IcebergSnapshot) -> list[StoredObject]:

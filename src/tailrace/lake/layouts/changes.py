@@ -27,7 +27,7 @@ from tailrace.lake.position import TableIdentity
 from tailrace.lake.staging import FileWritten, Staged
 from tailrace.lake.table import OpenTable, TableVersion
 from tailrace.lake.table_change import BroughtUp
-from tailrace.lake.targets import TargetTable
+from tailrace.lake.target_tables import TargetTable
 from tailrace.model import Column, Relation
 from tailrace.storage.store import Store
 

@@ -50,7 +50,7 @@ from tailrace.lake.position import TableIdentity, columns_of
 from tailrace.lake.staging import FileWritten, Staged
 from tailrace.lake.table import OpenTable, TableVersion
 from tailrace.lake.table_change import CHUNK_BYTES, BroughtUp
-from tailrace.lake.targets import TargetTable
+from tailrace.lake.target_tables import TargetTable
 from tailrace.model import Column
 from tailrace.storage.store import Store
 from tailrace.types.times.calendar import UNIX_TO_POSTGRES_USECS

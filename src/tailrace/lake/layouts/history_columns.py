@@ -19,7 +19,7 @@ from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.lake.position import TablePosition, columns_of
 from tailrace.lake.table_change import conformed, only_adds_columns
-from tailrace.lake.targets import TargetTable
+from tailrace.lake.target_tables import TargetTable
 from tailrace.model import Column
 from tailrace.types.quoting import quote_identifier
 

@@ -13,7 +13,7 @@ from tailrace.lake.files.workers import HERE, Workers
 from tailrace.lake.position import columns_of
 from tailrace.lake.staging import Staged
 from tailrace.lake.table_change import BroughtUp
-from tailrace.lake.targets import TargetTable
+from tailrace.lake.target_tables import TargetTable
 from tailrace.model import Column
 from tailrace.storage.store import Store
 

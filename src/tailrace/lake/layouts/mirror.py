@@ -9,7 +9,7 @@ from tailrace.lake.files.workers import HERE, Workers
 from tailrace.lake.layouts.layout import is_defined_anew
 from tailrace.lake.staging import Staged
 from tailrace.lake.table_change import BroughtUp, bring_up, replaced_at
-from tailrace.lake.targets import TargetTable
+from tailrace.lake.target_tables import TargetTable
 from tailrace.model import Column
 from tailrace.storage.store import Store
 

@@ -30,7 +30,7 @@ from tailrace.plugins.callbacks.plugin import Plugin, check_callbacks, implement
 from tailrace.plugins.lines import Lines
 from tailrace.plugins.output_plugin import OutputPlugin, OutputPluginOptions, StreamingCallbacks, TwoPhaseCallbacks
 from tailrace.plugins.relation_callbacks import PlanFacts, RelationCallbacks, RelationUses
-from tailrace.transactions.fates import Transactions, TwoPhase
+from tailrace.transactions.commit_or_abort import Transactions, TwoPhase
 from tailrace.types.values import Texts
 
 

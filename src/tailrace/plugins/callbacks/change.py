@@ -20,7 +20,7 @@ from tailrace.dataclass import dataclass
 from tailrace.decode import DELETE, Batch
 from tailrace.model import Lsn, Relation
 from tailrace.plan.stretch_plan import Commits
-from tailrace.transactions.fates import Transactions
+from tailrace.transactions.commit_or_abort import Transactions
 from tailrace.types.encodings.conversion import to_utf8
 from tailrace.types.registry import ArrowStyle, format_values
 from tailrace.types.style import TextStyle

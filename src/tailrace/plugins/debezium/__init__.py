@@ -17,7 +17,7 @@ from tailrace.plugins.debezium.schemas import envelope_schema, message_schema
 from tailrace.plugins.debezium.values import ValueConverters
 from tailrace.plugins.json_text.strings import json_string
 from tailrace.plugins.output_plugin import OutputPlugin, OutputPluginOptions
-from tailrace.transactions.fates import Transactions
+from tailrace.transactions.commit_or_abort import Transactions
 from tailrace.types.encodings.conversion import to_utf8
 from tailrace.types.values import Texts
 from tailrace.version import __version__

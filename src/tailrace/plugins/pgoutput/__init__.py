@@ -23,8 +23,8 @@ from tailrace.plugins.pgoutput.formatter import MessageFormatter
 from tailrace.plugins.pgoutput.options import PgOutputOptions, parse_options
 from tailrace.plugins.pgoutput.relations import RelationSync, SentRelations
 from tailrace.plugins.relation_callbacks import PlanFacts, RelationCallbacks, RelationUses
+from tailrace.transactions.commit_or_abort import Transactions
 from tailrace.transactions.epochs import LOW_WORD
-from tailrace.transactions.fates import Transactions
 from tailrace.types.encodings.conversion import to_utf8
 from tailrace.types.encodings.server_encodings import CHECKED
 from tailrace.types.values import Texts, as_string

@@ -29,7 +29,7 @@ from tailrace.model import Relation
 from tailrace.plan import Plan
 from tailrace.plugins.relation_callbacks import PlanFacts, RelationUses
 from tailrace.publications.publishing.published_relation import PublishedRelation
-from tailrace.transactions.fates import BLOCK, STREAM_ABORT
+from tailrace.transactions.commit_or_abort import BLOCK, STREAM_ABORT
 from tailrace.types.encodings.conversion import check_utf8
 from tailrace.types.values import Texts
 from tailrace.wal import xact

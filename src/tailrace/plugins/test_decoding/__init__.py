@@ -15,7 +15,7 @@ from tailrace.plugins.lines import Lines
 from tailrace.plugins.output_plugin import OutputPlugin, OutputPluginOptions, StreamingCallbacks, TwoPhaseCallbacks
 from tailrace.plugins.test_decoding.formatter import LineFormatter, qualified_name
 from tailrace.settings import bool_option
-from tailrace.transactions.fates import Transactions
+from tailrace.transactions.commit_or_abort import Transactions
 from tailrace.types.encodings.conversion import to_utf8
 from tailrace.types.quoting import quote_literal
 from tailrace.types.times.text import timestamptz_to_str

@@ -16,7 +16,7 @@ from tailrace.plugins.output_plugin import OutputPlugin, OutputPluginOptions
 from tailrace.plugins.wal2json.format_1 import Format1
 from tailrace.plugins.wal2json.format_2 import Format2
 from tailrace.plugins.wal2json.options import FIRST_FORMAT, LATEST_FORMAT, Wal2JsonOptions, parse_options
-from tailrace.transactions.fates import Transactions
+from tailrace.transactions.commit_or_abort import Transactions
 from tailrace.types.encodings.conversion import to_utf8
 from tailrace.types.values import Texts
 

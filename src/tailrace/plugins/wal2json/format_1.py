@@ -16,7 +16,7 @@ from tailrace.plugins.output_plugin import DecodingContext
 from tailrace.plugins.wal2json.format_1_formatter import Format1Formatter, PrettyPrint
 from tailrace.plugins.wal2json.format_2_formatter import positions
 from tailrace.plugins.wal2json.options import Wal2JsonOptions
-from tailrace.transactions.fates import Transactions
+from tailrace.transactions.commit_or_abort import Transactions
 from tailrace.types.codec.ascii import LEFT_BRACE
 from tailrace.types.times.text import timestamptz_to_str
 from tailrace.types.values import Texts, as_string

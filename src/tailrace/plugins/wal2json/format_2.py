@@ -12,7 +12,7 @@ from tailrace.plugins.lines import Lines
 from tailrace.plugins.output_plugin import DecodingContext
 from tailrace.plugins.wal2json.format_2_formatter import Format2Formatter, facts_of
 from tailrace.plugins.wal2json.options import Wal2JsonOptions
-from tailrace.transactions.fates import Transactions
+from tailrace.transactions.commit_or_abort import Transactions
 from tailrace.types.values import Texts, as_string
 
 _INSIDE_ONLY = ("include_xids", "include_timestamp", "include_origin")

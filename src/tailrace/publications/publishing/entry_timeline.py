@@ -26,7 +26,7 @@ from tailrace.plan import Plan
 from tailrace.publications.publication import Publication, RowFilter
 from tailrace.publications.publishing.relation_sync_entry import RelationAncestry, RelationSyncEntry, member_of, publish_as
 from tailrace.publications.source_publications import SourcePublications
-from tailrace.transactions.fates import NEVER
+from tailrace.transactions.commit_or_abort import NEVER
 
 NOTHING = RelationSyncEntry()
 """The entry of a relation that nobody publishes."""

@@ -16,7 +16,7 @@ from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.replication import service
-from tailrace.replication.acquired import Acquired
+from tailrace.replication.acquired_slot import AcquiredSlot
 from tailrace.replication.service import NewSlot
 from tailrace.replication.waiting import finish
 from tailrace.slots.origins import Origins
@@ -29,13 +29,13 @@ class StatementSlots:
 
     database: SourceDatabase
     held: ExitStack
-    _acquired: dict[str, Acquired] = field(default_factory=dict)
+    _acquired: dict[str, AcquiredSlot] = field(default_factory=dict)
     _owned: dict[str, ExitStack] = field(default_factory=dict)
 
     def __contains__(self, name: str) -> bool:
         return name in self._acquired
 
-    def acquire(self, name: str) -> Acquired:
+    def acquire(self, name: str) -> AcquiredSlot:
         """The slot, which is the statement's from now on. Raises UsageError as the server does."""
         if name not in self._acquired:
             self._acquired[name] = self.held.enter_context(self.database.acquired(self.database.slot(name)))

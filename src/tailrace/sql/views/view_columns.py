@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tailrace.catalog.rows.layouts import columns_in, layouts_of
 from tailrace.majors import Compared
+from tailrace.model import NAMEDATALEN
 from tailrace.sql.functions.signatures import Columns
 
 _VIEWS = {
@@ -84,8 +85,7 @@ _LETTERS = frozenset(
         "oprkind",
     }
 )  # fmt: skip
-_NAME_BYTES = 64
-_BY_LENGTH = {4: "oid", 2: "int2", _NAME_BYTES: "name"}
+_BY_LENGTH = {4: "oid", 2: "int2", NAMEDATALEN: "name"}
 _NOT_SHOWN = frozenset(
     {
         "relpages", "reltuples", "relallvisible", "relallfrozen", "relfrozenxid", "relminmxid", "datfrozenxid", "datminmxid",
@@ -110,4 +110,4 @@ def catalog_columns(name: str, major: int) -> Columns:
 def _kind(column: str, length: int) -> str:
     if column in _LETTERS:
         return "char"
-    return _BY_LENGTH[length] if length in (2, _NAME_BYTES) else _KINDS.get(column, _BY_LENGTH.get(length, "bool"))
+    return _BY_LENGTH[length] if length in (2, NAMEDATALEN) else _KINDS.get(column, _BY_LENGTH.get(length, "bool"))

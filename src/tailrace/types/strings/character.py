@@ -6,13 +6,10 @@ import numpy as np
 
 from tailrace.errors import UsageError
 from tailrace.majors import OCTAL_CHARS, supports
-from tailrace.model import PgType
+from tailrace.model import NAMEDATALEN, PgType
 from tailrace.types.codec import none_of_its_type, parse_each, receive_each
 from tailrace.types.style import TextStyle
 from tailrace.types.values import Mask, Texts, Values
-
-NAME_LENGTH = 64
-"""NAMEDATALEN (`pg_config_manual.h`), with the closing zero."""
 
 
 def format_strings(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
@@ -38,8 +35,8 @@ def parse_names(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
     """Cut to 63 bytes between characters, as namein."""
 
     def parse_one(text: str) -> bytes:
-        cut = text.encode()[: NAME_LENGTH - 1].decode(errors="ignore")
-        return cut.encode().ljust(NAME_LENGTH, b"\0")
+        cut = text.encode()[: NAMEDATALEN - 1].decode(errors="ignore")
+        return cut.encode().ljust(NAMEDATALEN, b"\0")
 
     return parse_each(texts, valid, pg_type, parse_one)
 
@@ -75,4 +72,4 @@ def send_names(values: Values, pg_type: PgType, style: TextStyle) -> Texts:
 
 def receive_names(texts: Texts, valid: Mask, pg_type: PgType) -> Values:
     """As namerecv."""
-    return receive_each(texts, valid, pg_type, lambda sent: sent.ljust(NAME_LENGTH, b"\0"))
+    return receive_each(texts, valid, pg_type, lambda sent: sent.ljust(NAMEDATALEN, b"\0"))

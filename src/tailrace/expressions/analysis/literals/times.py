@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from tailrace.errors import UsageError
 from tailrace.majors import DATE_STYLE, said_by
-from tailrace.model import PG_EPOCH
+from tailrace.model import datetime_of
 from tailrace.types import oids
 from tailrace.types.style import TextStyle
 from tailrace.types.times.calendar import (
@@ -148,7 +148,7 @@ def _east(zone: str, stamp: int, text: str, oid: int) -> int:
         return ((hours * 60 + minutes) * 60 + seconds) * (-1 if match[1] == "-" else 1)
     try:
         named = ZoneInfo(zone)
-        local = PG_EPOCH.replace(tzinfo=None) + timedelta(microseconds=stamp)
+        local = datetime_of(stamp).replace(tzinfo=None)
     except (ZoneInfoNotFoundError, ValueError, OverflowError):
         raise _unread(text, oid) from None
     before, after = (local.replace(tzinfo=named, fold=fold).utcoffset() or timedelta() for fold in (0, 1))

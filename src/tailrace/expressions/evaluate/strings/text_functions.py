@@ -15,12 +15,12 @@ from tailrace.expressions.evaluate.fmgr.function_calls import FunctionCallInfo, 
 from tailrace.expressions.evaluate.fmgr.refusals import evaluation_error, invalid_parameter, refused
 from tailrace.expressions.evaluate.fmgr.vectors import MULTIBYTE
 from tailrace.majors import OCTAL_CHARS, supports
+from tailrace.model import NAMEDATALEN
 from tailrace.types import oids
 from tailrace.types.quoting import quote_identifier, quote_literal
 
 LARGEST = 0x3FFFFFFF
 """MaxAllocSize."""
-NAME_BYTES = 63
 _INT_MAX = 0x7FFFFFFF
 
 
@@ -223,7 +223,7 @@ def _fitted(label: str, padded: bool) -> Callable[[str, int, bool], str]:
 def name_of(text: str) -> str:
     """As a name: what is too long is cut between characters."""
     raw = text.encode("utf-8", "surrogateescape")
-    return text if len(raw) <= NAME_BYTES else raw[:NAME_BYTES].decode("utf-8", "ignore")
+    return text if len(raw) < NAMEDATALEN else raw[: NAMEDATALEN - 1].decode("utf-8", "ignore")
 
 
 def _char_of(text: str) -> int:
@@ -254,7 +254,7 @@ def _char_value(call: FunctionCallInfo) -> Implementation:
 def _concat_oid(name: str, oid: int) -> str:
     suffix = f"_{oid}"
     raw = name.encode("utf-8", "surrogateescape")
-    most = NAME_BYTES - len(suffix)
+    most = NAMEDATALEN - 1 - len(suffix)
     return (name if len(raw) <= most else raw[:most].decode("utf-8", "ignore")) + suffix
 
 

@@ -18,7 +18,7 @@ from tailrace.storage.wal_files import WalDirectory
 from tailrace.wal.page_header import SHORT_PAGE_HEADER, page_address
 
 
-def kept_copies(home: Path, segments: Segments, first: int, present: Mapping[int, Segment]) -> dict[int, Segment]:
+def recycled_segments(home: Path, segments: Segments, first: int, present: Mapping[int, Segment]) -> dict[int, Segment]:
     """Copies of the places from `first` on that are not `present`, as far as they and what is present follow one another."""
     found: dict[int, Segment] = {}
     for place in range(max(present, default=first - 1) - 1, first - 1, -1):

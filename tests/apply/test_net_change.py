@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from support.applied_changes import applied
 from support.changes_by_hand import Log, relation
-from tailrace.apply.net import net_change
+from tailrace.apply.net_change import net_change
 from tailrace.changes import row_schema
 from tailrace.errors import InsufficientLogging, MissingHistory
 

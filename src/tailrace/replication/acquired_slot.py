@@ -1,4 +1,4 @@
-"""`Acquired` is a slot in use: it decodes what is new window by window, and confirms what its consumer has (`replication/logical/logical.c`).
+"""`AcquiredSlot` is a slot in use: it decodes what is new window by window, and confirms what its consumer has (`replication/logical/logical.c`).
 
 In: a slot of a state location, which nobody else can acquire meanwhile. Out: windows of what its consumer has not confirmed, one
 after the other. Only `confirm` moves confirmed_flush_lsn, when the consumer asks for it, and the slot's file is synced when it
@@ -6,7 +6,7 @@ returns. Now and then a mark is saved, from which planning can go on: who acquir
 restart_lsn on.
 
 Nothing here waits, and nothing knows of signals or threads: `poll` gives a window, or says what to wait for
-(`replication.waiting`). One thing at a time is asked of an `Acquired`, from whichever thread. So a server with an event loop has
+(`replication.waiting`). One thing at a time is asked of an `AcquiredSlot`, from whichever thread. So a server with an event loop has
 one for each connection that streams; it polls, decodes and confirms in threads, and awaits an `AsyncWaiter` in between. It makes
 windows large far behind and small at the end (`Limit`), has a client's flush position confirmed between two polls, and polls
 again when the client has taken the window: a slow one holds back itself.
@@ -47,7 +47,7 @@ from tailrace.storage.segments import Segments
 from tailrace.storage.synchronous_slots import is_synchronous
 from tailrace.storage.wakeup import force_reply
 from tailrace.transactions.blocks import StreamedByXid
-from tailrace.transactions.fates import NEVER
+from tailrace.transactions.commit_or_abort import NEVER
 from tailrace.wal.index import Index
 from tailrace.wal.log_fingerprint import LogFingerprint
 from tailrace.window import WindowSize, windows
@@ -83,7 +83,7 @@ class _Given:
 
 
 @dataclass(slots=True)
-class Acquired:
+class AcquiredSlot:
     """`slot` is as it was saved last; what commits before `read_upto` has been taken, or was confirmed before. Of transactions
     in progress `streamed` has been taken; who acquires the slot next takes them from their beginning again, as on the server."""
 

@@ -1,7 +1,7 @@
-"""Rows of a copy that are kept as they are: as changes that insert them, at the snapshot.
+"""Rows of a copy that go into quarantine as they are: as changes that insert them, at the snapshot.
 
-In: values as PostgreSQL stores them, of rows that no column of the lake's table holds, and where they stand. Out: rows of `KEPT`, of which a replay
-makes changes as of any others.
+In: values as PostgreSQL stores them, of rows that no column of the lake's table holds, and where they stand. Out: rows of
+`QUARANTINE_SCHEMA`, of which a replay makes changes as of any others.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import pyarrow as pa
 from tailrace.dataclass import dataclass
 from tailrace.decode import INSERT, NO_OLD, Batch
 from tailrace.model import Relation
-from tailrace.quarantine.kept_rows import Reason, kept_rows
-from tailrace.transactions.fates import Transactions
+from tailrace.quarantine.quarantined_rows import Reason, quarantined_rows
+from tailrace.transactions.commit_or_abort import Transactions
 from tailrace.types.times.calendar import UNIX_TO_POSTGRES_USECS
 from tailrace.types.values import Values
 
@@ -24,12 +24,12 @@ _UTF8 = "utf-8"
 
 @dataclass(frozen=True, slots=True)
 class UnfitRows:
-    """Rows of a copy: the values of each live column, and why each row is kept."""
+    """Rows of a copy: the values of each live column, and why each row is in quarantine."""
 
     values: Sequence[Values]
     reasons: Sequence[Reason]
 
-    def kept(self, relation: Relation, commit: int, part: int, first: int, time: int | None) -> pa.RecordBatch:
+    def quarantined(self, relation: Relation, commit: int, part: int, first: int, time: int | None) -> pa.RecordBatch:
         """As rows that commit there, at `time` (microseconds of Unix's clock); of their `part` of the table they are those from `first` on."""
         count, columns = len(self.reasons), relation.live_columns
         none = np.zeros(count, np.int64)
@@ -38,7 +38,7 @@ class UnfitRows:
             sequence=first + np.arange(count), kind=np.full(count, INSERT, np.uint8), old_kind=np.full(count, NO_OLD, np.uint8),
             new=list(self.values), old=None,
         )  # fmt: skip
-        return kept_rows(batch, _transaction(commit, time), relation.oid, _UTF8, self.reasons)
+        return quarantined_rows(batch, _transaction(commit, time), relation.oid, _UTF8, self.reasons)
 
 
 def _transaction(commit: int, time: int | None) -> Transactions:

@@ -28,14 +28,14 @@ from tailrace.wal.record_header import RecordHeader
 from tailrace.wal.xact import Ends
 
 
-def remnants_of(parts: Sequence[Index], still: Unfinished, cell: int = STRETCH_BYTES) -> tuple[Index, ...]:
+def indexes_of_unfinished(parts: Sequence[Index], still: Unfinished, cell: int = STRETCH_BYTES) -> tuple[Index, ...]:
     """What is left of consecutive stretches, one index a cell; cells between them that have nothing to keep may be gone already."""
     # Where a standby was promoted, what was read on the timeline before belongs to the new one as well.
     stretches = [replace(ended_here(part), timeline=parts[-1].timeline) for part in parts]
     stretches = _meeting([part for part in stretches if part.stretch.start < part.stretch.stop], cell)
     end = stretches[-1].stretch.stop if stretches else 0
     cells = groupby(stretches, lambda part: part.stretch.start // cell)
-    whole = (reduce(merged, (_remnant(part, still) for part in of_cell)) for _, of_cell in cells)
+    whole = (reduce(merged, (_of_unfinished(part, still) for part in of_cell)) for _, of_cell in cells)
     return tuple(left for left in whole if len(left.xids) or len(left.ends) or left.stretch.stop == end)
 
 
@@ -51,7 +51,7 @@ def _meeting(parts: Sequence[Index], cell: int) -> list[Index]:
     return meeting
 
 
-def _remnant(part: Index, still: Unfinished) -> Index:
+def _of_unfinished(part: Index, still: Unfinished) -> Index:
     theirs = np.union1d(still.xid, still.rolled_back)
     xids = np.flatnonzero(np.isin(part.xids.xid, theirs))
     ends = np.flatnonzero(_matters(part.ends, still))

@@ -1,12 +1,12 @@
-"""Assign each transaction id its fate: committed, prepared, rolled back or still open (rule 3); and put the committed ones in order (rule 4).
+"""Assign each transaction id its outcome: committed, prepared, rolled back or still open (rule 3); and put the committed ones in order (rule 4).
 
-In: the ends that indexes collected, in WAL order. Out: `Fates`, a sorted map from full xid to what became of it, and `Transactions`, columns
+In: the ends that indexes collected, in WAL order. Out: `Outcomes`, a sorted map from full xid to what became of it, and `Transactions`, columns
 with one row for each thing that is told of a top-level transaction, in the order of the records that tell it: nearly always that it
 committed.
 
 In two phases (manual, "Two-phase Commit Support for Logical Decoding")
 a prepared transaction is told with its rows at PREPARE, and its COMMIT PREPARED or ROLLBACK PREPARED is told
-by itself. For others its catalog changes count from COMMIT PREPARED on; that is why a fate says apart whose rows they are and from when
+by itself. For others its catalog changes count from COMMIT PREPARED on; that is why an outcome says apart whose rows they are and from when
 they can be seen.
 
 Where transactions in progress are streamed (manual, "Streaming of Large Transactions for Logical Decoding") a block of one is told like a PREPARE,
@@ -125,7 +125,7 @@ class EndedElsewhere:
 
 
 @dataclass(slots=True)
-class Fates:
+class Outcomes:
     """By full xid, sorted: the ordinal of the transaction that its rows belong to (or ROLLED_BACK), and from when others see them (an LSN or NEVER).
     Of those `elsewhere` no rows are at hand."""
 
@@ -167,7 +167,7 @@ class TwoPhase:
     is_plain: Callable[[int, str], bool] = field(default=lambda xid, gid: False)
 
 
-def fates_of(all_ends: Sequence[Ends], two_phase: TwoPhase | None = None, elsewhere: EndedElsewhere | None = None) -> Fates:
+def outcomes_of(all_ends: Sequence[Ends], two_phase: TwoPhase | None = None, elsewhere: EndedElsewhere | None = None) -> Outcomes:
     """Put the ends of consecutive stretches together. Without `two_phase`, PREPARE decides nothing; its COMMIT or ROLLBACK PREPARED does."""
     ends = _Ends(all_ends)
     told = _committed(ends) if two_phase is None else _in_two_phases(ends, two_phase)
@@ -207,7 +207,7 @@ def fates_of(all_ends: Sequence[Ends], two_phase: TwoPhase | None = None, elsewh
     first = np.ones(len(keys), np.bool_)
     first[1:] = keys[1:] != keys[:-1]
     which = which[first]
-    return Fates(keys[first], ordinal_of_end[which], told.seen[which], transactions, elsewhere or EndedElsewhere.none())
+    return Outcomes(keys[first], ordinal_of_end[which], told.seen[which], transactions, elsewhere or EndedElsewhere.none())
 
 
 @dataclass(slots=True)

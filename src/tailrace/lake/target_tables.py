@@ -152,7 +152,7 @@ class _LakeTable:
         return self.position.schema, self.position.name
 
 
-def find_targets(
+def find_target_tables(
     feed: Feed, directory: Path, names: Sequence[str] | None, style: ArrowStyle, *, keep_dropped: bool
 ) -> tuple[list[TargetTable], TableErrors]:
     """The tables to bring up, in the order of their names: those that changed (or are `names`), and those in the lake, whose

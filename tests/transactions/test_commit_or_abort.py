@@ -1,4 +1,4 @@
-"""Fates and order: whatever ends in whatever order, and however the log is cut, each xid has the fate that a simple reading gives it."""
+"""Outcomes and order: whatever ends in whatever order, and however the log is cut, each xid has the outcome that a simple reading gives it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tailrace.transactions.fates import NEVER, TwoPhase, fates_of
+from tailrace.transactions.commit_or_abort import NEVER, TwoPhase, outcomes_of
 from tailrace.wal import xact
 from tailrace.wal.xact import Ends
 
@@ -56,26 +56,26 @@ def histories(draw: st.DrawFn) -> list[End]:
 
 @given(histories(), st.data())
 def test_one_phase(history: list[End], data: st.DataObject) -> None:
-    fates = fates_of(_pieces(history, data))
+    outcomes = outcomes_of(_pieces(history, data))
     committed = [(lsn, end) for lsn, end in _placed(history) if end.kind in (xact.COMMIT, xact.COMMIT_PREPARED)]
-    assert fates.transactions.xid.tolist() == [end.xid for _, end in committed]
-    assert fates.transactions.commit_lsn.tolist() == [lsn for lsn, _ in committed]
+    assert outcomes.transactions.xid.tolist() == [end.xid for _, end in committed]
+    assert outcomes.transactions.commit_lsn.tolist() == [lsn for lsn, _ in committed]
     expected = {
         xid: (NEVER, -1) for end in history if end.kind in (xact.ABORT, xact.ABORT_PREPARED) for xid in (end.xid, *end.subxids)
     }
     for ordinal, (lsn, end) in enumerate(committed):
         expected |= dict.fromkeys((end.xid, *end.subxids), (lsn, ordinal))
     for xid in range(700, 740):
-        seen, ordinals = fates.seen_of(np.array([xid], np.uint32))
+        seen, ordinals = outcomes.seen_of(np.array([xid], np.uint32))
         assert (int(seen[0]), int(ordinals[0])) == tuple(map(int, expected.get(xid, (NEVER, -2)))), xid
     for ordinal, (_, end) in enumerate(committed):
-        assert fates.transactions[ordinal].subxids == end.subxids
+        assert outcomes.transactions[ordinal].subxids == end.subxids
 
 
 @given(histories(), st.data())
 def test_two_phases(history: list[End], data: st.DataObject) -> None:
     """Prepared transactions are told at PREPARE, with their rows; what ends them is told by itself; their work is seen from COMMIT PREPARED on."""
-    fates = fates_of(_pieces(history, data), TwoPhase(is_plain=lambda xid, gid: gid.endswith("plain")))
+    outcomes = outcomes_of(_pieces(history, data), TwoPhase(is_plain=lambda xid, gid: gid.endswith("plain")))
     plain = {end.xid for end in history if end.gid.endswith("plain")}
     told = [
         (lsn, end)
@@ -85,12 +85,12 @@ def test_two_phases(history: list[End], data: st.DataObject) -> None:
         or (end.xid in plain and end.kind == xact.COMMIT_PREPARED)
     ]
     kinds = [xact.COMMIT if end.xid in plain else end.kind for _, end in told]
-    transactions = fates.transactions
+    transactions = outcomes.transactions
     assert list(zip(transactions.commit_lsn.tolist(), transactions.xid.tolist(), transactions.kind.tolist(), strict=True)) == [
         (lsn, end.xid, kind) for (lsn, end), kind in zip(told, kinds, strict=True)
     ]
     for ordinal, (kind, (lsn, end)) in enumerate(zip(kinds, told, strict=True)):
-        seen, mine = fates.seen_of(np.array([end.xid, *end.subxids], np.uint32))
+        seen, mine = outcomes.seen_of(np.array([end.xid, *end.subxids], np.uint32))
         if kind == xact.COMMIT:
             assert set(mine.tolist()) == {ordinal}
             assert set(seen.tolist()) == {lsn}

@@ -14,7 +14,7 @@ from tailrace.lake.changelog import append_changes
 from tailrace.lake.folders import folder_name
 from tailrace.lake.mirror import mirror
 from tailrace.lake.reading import read_table
-from tailrace.lake.targets import TroubleWarning
+from tailrace.lake.target_tables import TroubleWarning
 from tailrace.model import Lsn
 from tailrace.pipeline import open_pipeline
 

@@ -1,8 +1,8 @@
-"""Changes that are kept as they are: rows that anybody can read, with all that it takes to make changes of them again.
+"""Changes in quarantine, as they are: rows that anybody can read, with all that it takes to make changes of them again.
 
-In: a batch as it was decoded, and the facts of its transactions. Out: rows of `KEPT`, in which `new` and `old` are PostgreSQL's text of each column,
-as JSON, for people; `stored` are the bytes of the values as PostgreSQL stores them, and `shape` the definition that they had, from which
-`kept_batches` gives the same batch again. So nothing is lost of a value that no column of a lake holds.
+In: a batch as it was decoded, and the facts of its transactions. Out: rows of `QUARANTINE_SCHEMA`, in which `new` and `old` are PostgreSQL's text of
+each column, as JSON, for people; `stored` are the bytes of the values as PostgreSQL stores them, and `shape` the definition that they had, from which
+`quarantined_batches` gives the same batch again. So nothing is lost of a value that no column of a lake holds.
 
 A TRUNCATE that a table is to see between its changes is a row, too, of kind `truncate`.
 """
@@ -25,7 +25,7 @@ from tailrace.decode import DELETE, NO_OLD, OLD_ROW, Batch
 from tailrace.errors import CorruptFile, TailraceError
 from tailrace.model import Column, Relation
 from tailrace.quarantine.definitions import read_columns, read_relation, write_columns, write_relation
-from tailrace.transactions.fates import Transactions
+from tailrace.transactions.commit_or_abort import Transactions
 from tailrace.types.encodings.server_encodings import CHECKED
 from tailrace.types.registry import ArrowStyle, format_values
 from tailrace.types.style import NameOf, TextStyle
@@ -33,7 +33,7 @@ from tailrace.types.times.calendar import UNIX_TO_POSTGRES_USECS
 from tailrace.types.values import Values
 
 TRUNCATE = "truncate"
-KEPT = pa.schema(
+QUARANTINE_SCHEMA = pa.schema(
     [
         ("table", pa.string()), ("oid", pa.int64()), ("batch", pa.string()), ("commit_lsn", pa.int64()), ("end_lsn", pa.int64()),
         ("commit_timestamp", pa.timestamp("us", "UTC")), ("xid", pa.int64()), ("lsn", pa.int64()), ("sequence", pa.int32()),
@@ -47,7 +47,7 @@ _NUMBERS = {kind: number for number, kind in KINDS.items()}
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why changes are kept, as the error says it."""
+    """Why changes are in quarantine, as the error says it."""
 
     message: str
     sqlstate: str
@@ -57,7 +57,7 @@ class Reason:
         return cls(f'column "{column}": {error.message}' if column else error.message, error.sqlstate)
 
 
-def kept_rows(batch: Batch, transactions: Transactions, oid: int, codec: str, reasons: Sequence[Reason]) -> pa.RecordBatch:
+def quarantined_rows(batch: Batch, transactions: Transactions, oid: int, codec: str, reasons: Sequence[Reason]) -> pa.RecordBatch:
     """The rows of a batch of one relation, for a reason each; `oid` is the table's, whatever is published as it. Of which `batch` they are is
     not said yet."""
     relation, count = batch.relation, len(batch)
@@ -94,11 +94,11 @@ def kept_rows(batch: Batch, transactions: Transactions, oid: int, codec: str, re
         "reason": [each.message for each in reasons], "sqlstate": [each.sqlstate for each in reasons], "quarantined_at": [now] * count,
         "rewrite": [relation.oid if relation.rewrite_of else 0] * count, "stored": stored, "shape": [json.dumps(shape)] * count,
     }  # fmt: skip
-    return pa.RecordBatch.from_pydict({name: columns[name] for name in KEPT.names}, KEPT)
+    return pa.RecordBatch.from_pydict({name: columns[name] for name in QUARANTINE_SCHEMA.names}, QUARANTINE_SCHEMA)
 
 
 @dataclass(frozen=True, slots=True)
-class KeptBatch:
+class QuarantinedBatch:
     """Changes as they were decoded; they are the rows `at` of those that were read."""
 
     at: NDArray[np.int64]
@@ -107,7 +107,7 @@ class KeptBatch:
     codec: str
 
 
-def kept_batches(rows: pa.Table) -> Iterator[KeptBatch]:
+def quarantined_batches(rows: pa.Table) -> Iterator[QuarantinedBatch]:
     """The same batches again, of rows of one table; those of one definition together. Raises CorruptFile for what was not written so."""
     shapes = rows["shape"].to_pylist()
     kinds = rows["kind"].to_pylist()
@@ -125,7 +125,7 @@ def kept_batches(rows: pa.Table) -> Iterator[KeptBatch]:
             ) from error  # fmt: skip
 
 
-def _batch(shape: dict[str, Any], at: NDArray[np.int64], rows: pa.Table) -> KeptBatch:
+def _batch(shape: dict[str, Any], at: NDArray[np.int64], rows: pa.Table) -> QuarantinedBatch:
     relation, columns = read_relation(shape["relation"]), read_columns(shape["columns"])
     stored = [json.loads(text) for text in rows["stored"].to_pylist()]
     count = len(rows)
@@ -144,7 +144,7 @@ def _batch(shape: dict[str, Any], at: NDArray[np.int64], rows: pa.Table) -> Kept
         kind=np.array([_NUMBERS[kind] for kind in rows["kind"].to_pylist()], np.uint8),
         old_kind=np.array([each["old_kind"] for each in stored], np.uint8), new=new, old=old, names=_names_of(shape["names"]),
     )  # fmt: skip
-    return KeptBatch(at, batch, _transactions(rows), shape["codec"])
+    return QuarantinedBatch(at, batch, _transactions(rows), shape["codec"])
 
 
 def _transactions(rows: pa.Table) -> Transactions:
@@ -161,13 +161,13 @@ def _transactions(rows: pa.Table) -> Transactions:
 
 def truncation_row(relation: Relation, place: tuple[int, int], committed: int, reason: Reason) -> pa.Table:
     """A TRUNCATE of the table, at (commit LSN, LSN), that committed then (microseconds since 2000)."""
-    row: dict[str, Any] = dict.fromkeys(KEPT.names)
+    row: dict[str, Any] = dict.fromkeys(QUARANTINE_SCHEMA.names)
     row |= {
         "table": str(relation), "oid": relation.oid, "batch": "", "commit_lsn": place[0], "end_lsn": place[0], "lsn": place[1], "sequence": 0,
         "kind": TRUNCATE, "commit_timestamp": committed + UNIX_TO_POSTGRES_USECS, "xid": 0, "reason": reason.message,
         "sqlstate": reason.sqlstate, "quarantined_at": datetime.now(UTC), "rewrite": 0,
     }  # fmt: skip
-    return pa.Table.from_pydict({name: [row[name]] for name in KEPT.names}, KEPT)
+    return pa.Table.from_pydict({name: [row[name]] for name in QUARANTINE_SCHEMA.names}, QUARANTINE_SCHEMA)
 
 
 def _payloads(values: Values) -> list[str | None]:
