@@ -248,7 +248,7 @@ def test_somebody_else_commits(tmp_path: Path) -> None:
 
 def test_what_nobody_asks_for_goes(tmp_path: Path) -> None:
     """Snapshots that are over, and what only they had; what is young, or in a snapshot that is kept, stays."""
-    found = _made(tmp_path, kept_for=1)
+    found = _made(tmp_path, kept_for=5)
     for step in range(12):
         found = _edited(found, _rows(1000 + step, 1), [step])
     orphan, foreign = tmp_path / "data" / f"part-{'a' * 32}-{'b' * 32}.parquet", tmp_path / "data/theirs.parquet"
@@ -259,7 +259,7 @@ def test_what_nobody_asks_for_goes(tmp_path: Path) -> None:
     assert done.gathered.files >= 10
     assert len(done.version.snapshot.metadata.snapshots) >= 13
     assert done.removed.objects == 0
-    time.sleep(1.1)
+    time.sleep(5.1)
     after, removed = done.version.remove_unneeded()
     assert len(after.snapshot.metadata.snapshots) == 1
     assert removed.objects > 30
@@ -359,8 +359,8 @@ def test_damage_is_one_error(tmp_path: Path, damage: str) -> None:
                 path.write_bytes(changed)
             try:
                 found = IcebergVersion(made.store).refreshed()
-                if found.is_there:
-                    assert _ids(pa.Table.from_batches(rows_of(found), found.open().schema)) == expected or damage == "byte"
+                rows = pa.Table.from_batches(rows_of(found), found.open().schema) if found.is_there else None
+                assert rows is None or damage == "byte" or _ids(rows) == expected
             except TailraceError as error:
                 errors.append(error.message)
             path.write_bytes(data)
@@ -368,3 +368,17 @@ def test_damage_is_one_error(tmp_path: Path, damage: str) -> None:
                 break
     assert errors
     assert all(errors)
+
+
+def test_a_list_that_is_cut_between_two_blocks(tmp_path: Path) -> None:
+    """It reads as one that names nothing."""
+    found = _made(tmp_path)
+    for path in sorted(tmp_path.glob("metadata/*.avro")):
+        data = path.read_bytes()
+        mark = data[-16:]  # which ends the header, and each block
+        path.write_bytes(data[: data.index(mark) + 16])
+        with pytest.raises(CorruptFile, match="cannot be read") as caught:
+            IcebergVersion(found.store).refreshed()
+        assert caught.value.detail == "It names 0 of 1 files."
+        path.write_bytes(data)
+    assert IcebergVersion(found.store).refreshed().is_there

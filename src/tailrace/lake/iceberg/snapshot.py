@@ -28,6 +28,7 @@ from tailrace.storage.store import Store
 
 FOLDER = "metadata/"
 HINT = "metadata/version-hint.text"
+_TOTAL = "total-data-files"
 _VERSION = re.compile(r"metadata/v(\d+)\.metadata\.json")
 
 
@@ -128,10 +129,14 @@ def read_metadata(store: Store, version: int) -> TableMetadataV2:
 
 def _manifests(store: Store, metadata: TableMetadataV2, known: tuple[Manifest, ...]) -> tuple[Manifest, ...]:
     there = {each.file.manifest_path: each for each in known}
-    return tuple(
+    manifests = tuple(
         there.get(each.manifest_path) or read_manifest(store, each, metadata.schema())
         for each in listed_manifests(store, metadata)
     )
+    snapshot = metadata.current_snapshot()
+    if snapshot is not None and snapshot.summary is not None:
+        _check_whole(snapshot.manifest_list, sum(len(each.entries) for each in manifests), snapshot.summary[_TOTAL])
+    return manifests
 
 
 def listed_manifests(store: Store, metadata: TableMetadataV2, snapshot_id: int | None = None) -> list[ManifestFile]:
@@ -153,12 +158,19 @@ def read_manifest(store: Store, file: ManifestFile, schema: Schema) -> Manifest:
         return Manifest(file, {})
     columns = arrow_schema(schema)
     with _read_from(file.manifest_path):
-        return Manifest(
-            file,
-            {
-                name_in(store, each.data_file.file_path): (each, from_manifest(each.data_file, store, schema, columns))
-                for each in file.fetch_manifest_entry(StoreIO(store))
-            },
+        entries = {
+            name_in(store, each.data_file.file_path): (each, from_manifest(each.data_file, store, schema, columns))
+            for each in file.fetch_manifest_entry(StoreIO(store))
+        }
+        _check_whole(file.manifest_path, len(entries), (file.added_files_count or 0) + (file.existing_files_count or 0))
+        return Manifest(file, entries)
+
+
+def _check_whole(location: str, found: int, said: str | int | None) -> None:
+    """Raise CorruptFile where files are missing that others say are named there: an Avro file that is cut between two blocks reads as a whole one."""
+    if said is not None and found < int(said):
+        raise CorruptFile(
+            f'file "{location}" of an Iceberg table cannot be read', detail=f"It names {found} of {said} files.", file=location
         )
 
 
