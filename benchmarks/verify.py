@@ -1,10 +1,13 @@
 """What it takes to compare a large table of a lake with the server's, beside one copy of that table, by turns on one server.
 
     python benchmarks/verify.py --rows 10000000 --runs 5
+    python benchmarks/verify.py --rows 3000000 --queries
 
 A table is filled and mirrored into a lake. Then, by turns, psql copies it in binary form (`\\copy … (format binary)`) to /dev/null, `tailrace
 verify` compares all of its rows, which are equal, and compares them once more when some were changed that the lake lacks. Seconds are those of the
 programs as they are typed, Python's start included, CPU seconds theirs and the server's; MB the most memory that they had, with files that they map.
+
+With --queries it says instead what the server itself takes to give all rows, or checksums of them that it makes in SQL, in one process.
 """
 
 from __future__ import annotations
@@ -31,6 +34,21 @@ from support.servers import Server
 
 TAILRACE = str(Path(sys.executable).with_name("tailrace"))
 _CHANGED = 10_000
+_CHAIN = "hashint4extended(id, hashtextextended(v, {}))"
+_LOSSY = _CHAIN.format("hash_numeric_extended(n, timestamp_hash_extended(at::timestamp, 0))")
+_WHOLE = _CHAIN.format("hashtextextended(n::text, hashtextextended(timestamptz_send(at)::text, 0))")
+_QUERIES = {
+    "COPY, all rows": "COPY t TO STDOUT (FORMAT binary)",
+    "COPY, each row with its ctid": "COPY (SELECT ctid, id, v, n, at FROM t) TO STDOUT (FORMAT binary)",
+    "count(*)": "SELECT count(*) FROM t",
+    "sum of the types' own hashes, which lose bits of n and at": f"SELECT sum({_LOSSY}) FROM t",
+    "… the same by 256 groups of keys": f"SELECT hashint4extended(id, 0) >> 56, sum({_LOSSY}) FROM t GROUP BY 1",
+    "… of all rows, as hash_record_extended": "SELECT sum(hash_record_extended(t, 0)) FROM t",
+    "sum of hashes that lose nothing": f"SELECT sum({_WHOLE}) FROM t",
+    "… by 256 groups of keys": f"SELECT hashint4extended(id, 0) >> 56, sum({_WHOLE}) FROM t GROUP BY 1",
+    "sum of hashes of the rows' text": "SELECT sum(hashtextextended(t::text, 0)) FROM t",
+    "sum of md5 of the rows' text": "SELECT sum(('x' || left(md5(t::text), 16))::bit(64)::bigint) FROM t",
+}
 
 
 class _Taken(NamedTuple):
@@ -47,6 +65,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--format", default="delta")
+    parser.add_argument("--queries", action="store_true")
     options = parser.parse_args()
     settings = {**SETTINGS, "max_wal_size": "20GB"}
     with (
@@ -59,6 +78,9 @@ def main() -> None:
             f"INSERT INTO t SELECT g, 'value ' || g, g * 0.25, now() FROM generate_series(1, {options.rows}) g",
             "VACUUM (FREEZE, ANALYZE) t",
         )
+        if options.queries:
+            _write_queries(server, options.rows, options.runs)
+            return
         mirror = [TAILRACE, "mirror", server.dsn(), *lake, "--state", f"{home}/state", "--format", options.format]
         subprocess.run(mirror, check=True)
         server.say("CHECKPOINT")
@@ -88,6 +110,30 @@ def main() -> None:
         cpu = (own + theirs) / (first.own + first.server)
         numbers = (wall, wall / first.wall, own, theirs, cpu)
         table.add_row(name, *(f"{number:.2f}" for number in numbers), f"{now.most >> 20:,}")
+    Console(width=140).print(table)
+
+
+def _write_queries(server: Server, rows: int, runs: int) -> None:
+    """By turns; of the server's process alone, since others may take the CPU meanwhile."""
+    taken: dict[str, list[tuple[float, float]]] = {}
+    with server.connect() as connection:
+        connection.execute("SET max_parallel_workers_per_gather = 0")
+        process = psutil.Process(connection.info.backend_pid)
+        for _ in range(runs + 1):
+            for name, query in _QUERIES.items():
+                before, began = _cpu(process), time.monotonic()
+                if query.startswith("COPY"):
+                    with connection.cursor().copy(query.encode()) as copy:
+                        while copy.read():
+                            pass
+                else:
+                    connection.execute(query.encode()).fetchall()
+                taken.setdefault(name, []).append((_cpu(process) - before, time.monotonic() - began))
+    table = Table("", "CPU s", "ns a row", "times COPY", "s", title=f"{rows:,} rows, the server's process, medians of {runs}")
+    first = statistics.median(cpu for cpu, _ in taken["COPY, all rows"][1:])
+    for name, each in taken.items():
+        cpu, wall = (statistics.median(one[place] for one in each[1:]) for place in (0, 1))
+        table.add_row(name, f"{cpu:.2f}", f"{cpu / rows * 1e9:.0f}", f"{cpu / first:.2f}", f"{wall:.2f}")
     Console(width=140).print(table)
 
 

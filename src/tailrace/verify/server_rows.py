@@ -1,19 +1,20 @@
 """The rows of a server's table under a snapshot, as one side of a comparison.
 
 In: a snapshot's sessions, a relation with the columns that are compared, and which rows. Out: sums by bucket, from one COPY of all rows in parts that
-go side by side; and from a file that notes three numbers of each, the rows of buckets that differ, wherever they lie. Rows themselves are asked for
-by their ctid, in the same snapshot, where a row keeps it.
+go side by side. Only where sums differ it matters which row is where: then they are copied once more, each with its ctid, in the same snapshot, where
+a row keeps it; three numbers of each go into a file, in which the rows of buckets are found, and rows themselves are asked for by their ctid. To
+have the ctid sent with all rows at once would cost the server a third more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +29,7 @@ from tailrace.types.quoting import quote_identifier
 from tailrace.types.registry import ArrowStyle
 from tailrace.verify.checksums import BucketSums, Mask, RowNumbers
 from tailrace.verify.hashed_columns import HashedColumns
+from tailrace.wire.binary_copy import CopiedFields
 from tailrace.wire.copied_rows import CopiedRows
 
 _PART_BYTES = 64 << 20
@@ -38,6 +40,7 @@ _NOTED = 1 << 20
 _LEAF, _BLOCK_NUMBER = 48, 16
 """Bits of a place: the table that has the row, its block there, and the number in the block."""
 Sessions = SimpleQueue[Any]
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,7 @@ class Leaf:
 
 
 class ServerRows:
-    """`noted` is a file that is not there yet. State: whether it is."""
+    """`noted` is a file that is not there yet. State: whether it is, and has numbers of all rows."""
 
     def __init__(
         self, sessions: Sessions, relation: Relation, style: ArrowStyle, columns: HashedColumns, leaves: Sequence[Leaf],
@@ -62,24 +65,27 @@ class ServerRows:
     ) -> None:  # fmt: skip
         self._sessions, self._leaves, self._where, self._columns = sessions, leaves, where, columns
         self._copied, self._noted = CopiedRows(relation, style), noted
-        self._lock = Lock()
+        self._lock, self._threads, self._are_noted = Lock(), sessions.qsize(), False
 
     def forget(self) -> None:
         """Nothing of what was noted is needed any more."""
         self._noted.unlink(missing_ok=True)
+        self._are_noted = False
 
-    def sums(self, threads: int) -> BucketSums:
-        """Of all rows, by so many threads, each of which has a session. Raises PeerError as the server does."""
-        self._noted.write_bytes(b"")
-        parts = [(number, each) for number, leaf in enumerate(self._leaves) for each in block_ranges(leaf.size, _PART_BYTES)]
+    def sums(self) -> BucketSums:
+        """Of all rows. Raises PeerError as the server does."""
         whole = BucketSums.none()
-        with ThreadPoolExecutor(threads) as pool:
-            for found in pool.map(lambda part: self._sums_of(*part), parts):
-                whole.add(found)
+        for found in self._parts(self._sums_of):
+            whole.add(found)
         return whole
 
     def numbers(self, buckets: Mask) -> RowNumbers:
-        """Those of the rows in these buckets, once all rows were summed up."""
+        """Those of the rows in these buckets. Raises PeerError as the server does."""
+        if not self._are_noted:
+            self._noted.write_bytes(b"")
+            for _ in self._parts(self._note):
+                pass
+            self._are_noted = True
         parts = []
         with self._noted.open("rb") as file:
             while len(noted := np.fromfile(file, np.uint64, 3 * _NOTED)):
@@ -89,41 +95,49 @@ class ServerRows:
 
     def rows(self, places: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], pa.RecordBatch]]:
         """The rows in these places, in any order, each with its place."""
-        for number, leaf in enumerate(self._leaves):
+        for number in range(len(self._leaves)):
             here = places[places >> _LEAF == number]
             for first in range(0, len(here), _FETCHED):
                 tids = ",".join(
                     f'"({place >> _BLOCK_NUMBER & 0xFFFF_FFFF},{place & 0xFFFF})"'
                     for place in here[first : first + _FETCHED].tolist()
                 )
-                yield from self._copy(
-                    number, f"COPY ({self._select(leaf)} WHERE ctid = ANY ('{{{tids}}}'::tid[])) TO STDOUT (FORMAT binary)"
-                )
+                yield from self._placed(number, f" WHERE ctid = ANY ('{{{tids}}}'::tid[])")
+
+    def _parts(self, work: Callable[[int, BlockRange], Result]) -> Iterator[Result]:
+        """Of each part of the rows what comes of it, by as many threads as there are sessions."""
+        parts = [(number, each) for number, leaf in enumerate(self._leaves) for each in block_ranges(leaf.size, _PART_BYTES)]
+        with ThreadPoolExecutor(self._threads) as pool:
+            yield from pool.map(lambda part: work(*part), parts)
 
     def _sums_of(self, number: int, blocks: BlockRange) -> BucketSums:
-        found = BucketSums.none()
-        command = f"COPY ({self._select(self._leaves[number])}{blocks.where(self._where)}) TO STDOUT (FORMAT binary)"
-        for places, batch in self._copy(number, command):
+        found, columns = BucketSums.none(), self._copied
+        command = f"SELECT {columns.select_list} FROM ONLY {self._leaves[number].quoted}{blocks.where(self._where)}"
+        for rows in self._copy(command, columns.fields):
+            found.add_rows(*self._columns.numbers(columns.batch(rows)))
+        return found
+
+    def _note(self, number: int, blocks: BlockRange) -> None:
+        for places, batch in self._placed(number, blocks.where(self._where)):
             keys, rows = self._columns.numbers(batch)
-            found.add_rows(keys, rows)
             noted = np.column_stack([keys, rows, places.astype(np.uint64)])
             with self._lock, self._noted.open("ab") as file:
                 noted.tofile(file)
-        return found
 
-    def _select(self, leaf: Leaf) -> str:
-        return f"SELECT ctid, {self._copied.select_list} FROM ONLY {leaf.quoted}"
+    def _placed(self, number: int, where: str) -> Iterator[tuple[NDArray[np.int64], pa.RecordBatch]]:
+        """Rows of a table, and their places."""
+        command = f"SELECT ctid, {self._copied.select_list} FROM ONLY {self._leaves[number].quoted}{where}"
+        for rows in self._copy(command, 1 + self._copied.fields):
+            _, tids = rows.texts(0)
+            yield _places(number, tids.data), self._copied.batch(rows.behind(1))
 
-    def _copy(self, number: int, command: str) -> Iterator[tuple[NDArray[np.int64], pa.RecordBatch]]:
-        """The rows of a table, and their places."""
+    def _copy(self, query: str, fields: int) -> Iterator[CopiedFields]:
         import psycopg  # noqa: PLC0415 - only those who connect need it
 
         session = self._sessions.get()
         try:
-            with closing(copied_rows(session, command, 1 + self._copied.fields)) as found:
-                for rows in found:
-                    _, tids = rows.texts(0)
-                    yield _places(number, tids.data), self._copied.batch(rows.behind(1))
+            with closing(copied_rows(session, f"COPY ({query}) TO STDOUT (FORMAT binary)", fields)) as found:
+                yield from found
         except psycopg.Error as error:
             raise as_ours(error, "", f"table {self._copied.relation}") from error
         finally:

@@ -28,7 +28,7 @@ from tailrace.storage.store import Store
 from tailrace.verify.checksums import BucketSums, PackedSums, RowNumbers
 from tailrace.verify.differences import Differences, RowDifference, find_differences, row_differences
 from tailrace.verify.lake_at_rest import LakeAtRest
-from tailrace.verify.server_source import THREADS, ServerSource
+from tailrace.verify.server_source import ServerSource
 from tailrace.verify.sides import TableSides, sides_of
 
 
@@ -122,7 +122,7 @@ class Verification:
         if sides.server is None:
             return BucketSums.none(), sides.lake.sums(self.runner)
         with ThreadPoolExecutor(1) as aside:
-            server = aside.submit(sides.server.sums, THREADS)
+            server = aside.submit(sides.server.sums)
             lake = sides.lake.sums(self.runner)
             return server.result(), lake
 
@@ -136,7 +136,7 @@ class Verification:
         runner = LocalRunner()
         sides = self._sides(oid, noted, is_own=False)
         if sides.are_asked_alike(before):
-            sides = replace(sides, server=before.server)  # its rows are noted
+            sides = replace(sides, server=before.server)  # its rows are the same, and summed up
             server, lake = packed.unpacked(), sides.lake.sums(runner)
         else:
             _forget(before)
