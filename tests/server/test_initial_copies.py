@@ -66,7 +66,7 @@ STREAMED = (
 )  # fmt: skip
 
 
-def _publications(source: int, subscriber: int) -> list[str]:
+def publications_of(source: int, subscriber: int) -> list[str]:
     """What both majors know of."""
     has_filters = source > 14 and subscriber > 14
     return [
@@ -140,9 +140,9 @@ def test_a_publication_that_is_defined_beside_the_source(tmp_path: Path) -> None
 
 
 @contextmanager
-def _both(of_subscriber: int, of_source: int, home: Path) -> Iterator[Both]:
+def both_subscribed(of_subscriber: int, of_source: int, home: Path) -> Iterator[Both]:
     with Server(of_source, OF_SOURCE) as source, Server(of_subscriber, OF_SUBSCRIBER) as subscriber:
-        source.say(*DEFINITIONS, TYPES[TYPES.index("INSERT") :], *ROWS, *_publications(of_source, of_subscriber))
+        source.say(*DEFINITIONS, TYPES[TYPES.index("INSERT") :], *ROWS, *publications_of(of_source, of_subscriber))
         with Served(source.dsn(), home / "state") as served:
             yield Both(source, subscriber, served)
 
@@ -153,7 +153,7 @@ SUBSCRIBE = "CREATE SUBSCRIPTION {name} CONNECTION '{publisher}' PUBLICATION p, 
 @pytest.mark.parametrize(("of_subscriber", "of_source"), PAIRS)
 def test_a_subscription_from_its_first_row(of_subscriber: int, of_source: int, tmp_path: Path) -> None:
     """Copies, changes, publications that come and go, a pause, a transaction that is skipped, and the end."""
-    with _both(of_subscriber, of_source, tmp_path) as both:
+    with both_subscribed(of_subscriber, of_source, tmp_path) as both:
         source = both.source
         both.say(SUBSCRIBE)
         source.say(*STREAMED[::2])
@@ -215,7 +215,7 @@ def _options(of_subscriber: int) -> str:
 )
 def test_with_all_its_options(of_subscriber: int, of_source: int, tmp_path: Path) -> None:
     """Rows in binary form; transactions come at PREPARE once all tables are there, and large ones while they run."""
-    with _both(of_subscriber, of_source, tmp_path) as both:
+    with both_subscribed(of_subscriber, of_source, tmp_path) as both:
         source = both.source
         both.say(f"{SUBSCRIBE} WITH ({_options(of_subscriber)})")
         source.say(*STREAMED[::2])

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from tailrace.cli.choice import On
 from tailrace.cli.engine import runner_for
 from tailrace.cli.progress import Progress, counted
-from tailrace.cli.tables import Listing, write_json, write_listing
+from tailrace.cli.tables import write_json
+from tailrace.cli.verify_output import LAKE, ToldTable, counts_as_json, write_tables
 from tailrace.dataclass import dataclass
 from tailrace.errors import Overtaken, count_of
 from tailrace.model import Lsn
@@ -18,17 +18,12 @@ from tailrace.pipeline.runner import Runner
 from tailrace.sources.dsn import is_dsn
 from tailrace.storage.open_store import open_store
 from tailrace.storage.store import Store
-from tailrace.verify.differences import EXTRA, MISSING, OTHER, Row, RowDifference
 from tailrace.verify.lake_at_rest import LakeAtRest
 from tailrace.verify.repair import repair
 from tailrace.verify.two_lakes import compare_lakes
 from tailrace.verify.verification import TableCompared, verification
 
-_COLUMNS = ("table", "what", "key", "source", "lake", "changed")
 _TRIES = 5
-_MOST_TEXT = 200
-"""Characters of a row that a listing shows; --json has all of it."""
-_WORDS = {MISSING: "missing in the lake", EXTRA: "not at the source", OTHER: "other values"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +52,13 @@ def verify(asked: AskedComparison) -> bool:
             if not done.overtaken:
                 break
             done = done.with_again(_done(asked, runner, progress, done.overtaken))
+    told = list(map(_told, done.tables))
     if asked.as_json:
-        write_json(_json(asked, done))
+        write_json(counts_as_json(told, LAKE, done.lsn, asked.opened(asked.url).url, done.repaired))
     else:
-        _write(done)
+        write_tables(told, LAKE, done.lsn)
+        if done.repaired:
+            sys.stdout.write(f"{count_of(sum(done.repaired.values()), 'row', 'were')} repaired\n")
     if done.overtaken:
         raise Overtaken(
             f"others write to table {done.overtaken[0]} again and again",
@@ -125,63 +123,6 @@ class _Done:
         )
 
 
-def _write(done: _Done) -> None:
-    found = done.tables
-    rows = [
-        (each.sides.name, _WORDS[one.kind], _text(one.key), *_values(one), str(each.sides.changed or ""))
-        for each in found
-        for one in each.listed
-    ]
-    if rows:
-        write_listing(Listing(_COLUMNS, [tuple(map(_short, row)) for row in rows]))
-    for each in found:
-        for note in filter(None, (each.sides.unfit, each.sides.note)):
-            sys.stdout.write(f"table {each.sides.name}: {note}\n")
-        if each.found.rows > len(each.listed):
-            sys.stdout.write(f"table {each.sides.name}: {_counts(each)}; {len(each.listed):,} are shown (--limit)\n")
-    different = sum(each.found.rows for each in found)
-    said = f"{count_of(different, 'row')} differ" if different != 1 else "1 row differs"
-    if not different:
-        said = "no row differs" if not any(each.sides.unfit for each in found) else "columns differ"
-    rows_of = count_of(sum(each.rows for each in found), "row")
-    sys.stdout.write(f"{count_of(len(found), 'table')}, {rows_of} compared at {done.lsn}: {said}\n")
-    if done.repaired:
-        sys.stdout.write(f"{count_of(sum(done.repaired.values()), 'row', 'were')} repaired\n")
-
-
-def _counts(each: TableCompared) -> str:
-    return ", ".join(f"{count:,} {_WORDS[kind]}" for kind, count in each.found.counts.items() if count)
-
-
-def _values(one: RowDifference) -> tuple[str, str]:
-    """Of a row that both have, the columns that differ; else all but the key."""
-    names = [name for name in (one.first or one.second or {}) if name not in one.key]
-    if one.first is not None and one.second is not None:
-        names = [name for name in one.first if one.first[name] != one.second[name]] or names
-    first, second = (_text({name: row[name] for name in names}) if row is not None else "" for row in (one.first, one.second))
-    return first, second
-
-
-def _text(row: Row) -> str:
-    return ", ".join(f"{name}={'NULL' if value is None else value}" for name, value in row.items())
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}…"
-
-
-def _json(asked: AskedComparison, done: _Done) -> dict[str, Any]:
-    return {
-        "lsn": str(done.lsn), "lake": asked.opened(asked.url).url, "rows": sum(each.rows for each in done.tables),
-        "differ": sum(each.found.rows for each in done.tables), "repaired": sum(done.repaired.values()),
-        "tables": list(map(_table, done.tables)),
-    }  # fmt: skip
-
-
-def _table(each: TableCompared) -> dict[str, Any]:
+def _told(each: TableCompared) -> ToldTable:
     sides = each.sides
-    return {
-        "table": sides.name, "rows": each.rows, **each.found.counts, "changed": str(sides.changed) if sides.changed else None,
-        "unfit": sides.unfit or None, "note": sides.note or None,
-        "differences": [{"what": one.kind, "key": one.key, "source": one.first, "lake": one.second} for one in each.listed],
-    }  # fmt: skip
+    return ToldTable(sides.name, each.rows, each.found, each.listed, sides.unfit, sides.note, sides.changed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +12,7 @@ import typer
 from tailrace.cli.arguments import database_of, parse_store_options
 from tailrace.cli.choice import On
 from tailrace.cli.loading import loading
-from tailrace.cli.verbs.options import JsonOption, LakeOption, OnOption, StoreOptions
+from tailrace.cli.verbs.options import JsonOption, OnOption, StoreOptions
 from tailrace.errors import TailraceError, UsageError
 from tailrace.sources.dsn import is_dsn
 
@@ -23,11 +24,23 @@ def verify(
     source: Annotated[
         str, typer.Argument(help="Connection string or URI of the server that the lake is of; or another lake.", metavar="SOURCE")
     ],
-    to: LakeOption,
+    to: Annotated[
+        str,
+        typer.Option(
+            "--to",
+            help="What is compared with it: a lake (a directory, or s3://, gs:// or abfss:// of a bucket), or the connection string of a server "
+            "that subscribes to SOURCE.",
+            metavar="URL",
+        ),
+    ],
     database: Annotated[str, typer.Option(help="Database whose tables are compared, if the connection string names none.")] = "",
     tables: Annotated[
         list[str] | None,
         typer.Option("--table", "--tables", help="Only this table, schema.name as in SQL; may be repeated.", metavar="TABLE"),
+    ] = None,
+    subscription: Annotated[
+        list[str] | None,
+        typer.Option("--subscription", help="Only this subscription of a server's database; may be repeated.", metavar="NAME"),
     ] = None,
     limit: Annotated[int, typer.Option(min=0, help="Of each table so many rows that differ are shown.")] = 100,
     state: Annotated[
@@ -43,22 +56,58 @@ def verify(
     on: OnOption = On.AUTO,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare a lake's rows with its server's at one LSN, or with another lake's. Exits with 1 where they differ, with 2 where it cannot tell."""
+    """Compare a lake's rows with its server's at one LSN, or with another lake's; or a subscriber's with its publisher's, in two looks. Exits with 1
+    where they differ, with 2 where it cannot tell."""
     options = parse_store_options(option)
+    _exit_by(lambda: _fits(source, to, repair=repair, has_store=bool(options or state), names_subscriptions=bool(subscription)))
     if is_dsn(source):
         database = database_of(source, database)
-    if not is_dsn(source) and repair:
-        raise UsageError("--repair is for a lake that is compared with its server", hint="Give the server's connection string.")
+    if is_dsn(to):
+        with loading():
+            from tailrace.cli import verify_subscriber as of_subscriber
+        asked = of_subscriber.AskedSubscriber(source, database, to, subscription or [], tables or [], limit, as_json)
+        _exit_by(lambda: of_subscriber.verify_subscriber(asked))
+        return
     with loading():
         from tailrace.cli import verify as work
+    _exit_by(
+        lambda: work.verify(work.AskedComparison(source, database, to, options, tables or [], limit, state, on, repair, as_json))
+    )
 
-    try:
-        is_equal = work.verify(
-            work.AskedComparison(source, database, to, options, tables or [], limit, state, on, repair, as_json)
+
+def _fits(source: str, to: str, *, repair: bool, has_store: bool, names_subscriptions: bool) -> bool:
+    """Raises UsageError for what cannot be asked of these two."""
+    if not is_dsn(to):
+        if names_subscriptions:
+            raise UsageError("--subscription is for a server that subscribes", hint="Give its connection string by --to.")
+        if repair and not is_dsn(source):
+            raise UsageError(
+                "--repair is for a lake that is compared with its server", hint="Give the server's connection string."
+            )
+        return True
+    if not is_dsn(source):
+        raise UsageError(
+            "a subscriber is compared with its publisher", hint="Give the connection string of that server as SOURCE."
         )
+    if repair:
+        raise UsageError(
+            "--repair is for a lake, and not for a server that subscribes",
+            detail="What is written there by hand is no change of the publisher's, and may stand in the way of one that comes.",
+            hint="Put the rows right by SQL on the subscriber. Or take the table out of the publication, refresh the subscription, TRUNCATE the "
+            "table there, and put it in again, and it is copied anew.",
+        )  # fmt: skip
+    if has_store:
+        raise UsageError("--option and --state are for a lake, and not for a server that subscribes")
+    return True
+
+
+def _exit_by(is_equal: Callable[[], bool]) -> None:
+    """With the status that says what came of it."""
+    try:
+        differs = not is_equal()
     except TailraceError as error:
         sys.stdout.flush()
         sys.stderr.write(f"tailrace: error: {error}\n")
         raise typer.Exit(_NOT_COMPARED) from None
-    if not is_equal:
+    if differs:
         raise typer.Exit(1)
