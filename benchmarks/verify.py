@@ -1,11 +1,14 @@
 """What it takes to compare a large table of a lake with the server's, beside one copy of that table, by turns on one server.
 
     python benchmarks/verify.py --rows 10000000 --runs 5
+    python benchmarks/verify.py --rows 3000000 --subscriber
     python benchmarks/verify.py --rows 3000000 --queries
 
 A table is filled and mirrored into a lake. Then, by turns, psql copies it in binary form (`\\copy … (format binary)`) to /dev/null, `tailrace
 verify` compares all of its rows, which are equal, and compares them once more when some were changed that the lake lacks. Seconds are those of the
 programs as they are typed, Python's start included, CPU seconds theirs and the server's; MB the most memory that they had, with files that they map.
+
+With --subscriber it is a server that subscribes, with all rows equal, and CPU seconds are those of both servers.
 
 With --queries it says instead what the server itself takes to give all rows, or checksums of them that it makes in SQL, in one process.
 """
@@ -18,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -34,6 +38,9 @@ from support.servers import Server
 
 TAILRACE = str(Path(sys.executable).with_name("tailrace"))
 _CHANGED = 10_000
+_COPY = "psql \\copy (format binary)"
+_SETTINGS = {**SETTINGS, "max_wal_size": "20GB"}
+_TABLE = "CREATE TABLE t (id int PRIMARY KEY, v text, n numeric(12,2), at timestamptz)"
 _CHAIN = "hashint4extended(id, hashtextextended(v, {}))"
 _LOSSY = _CHAIN.format("hash_numeric_extended(n, timestamp_hash_extended(at::timestamp, 0))")
 _WHOLE = _CHAIN.format("hashtextextended(n::text, hashtextextended(timestamptz_send(at)::text, 0))")
@@ -66,42 +73,68 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--format", default="delta")
     parser.add_argument("--queries", action="store_true")
+    parser.add_argument("--subscriber", action="store_true")
     options = parser.parse_args()
-    settings = {**SETTINGS, "max_wal_size": "20GB"}
     with (
         tempfile.TemporaryDirectory(prefix="tailrace-bench-verify-") as home,
-        Server(MAJOR, settings, dbname="app", wal_segment_mb=16, test_decoding=False) as server,
+        Server(MAJOR, _SETTINGS, dbname="app", wal_segment_mb=16, test_decoding=False) as server,
     ):
-        lake = ["--database", "app", "--to", f"{home}/lake"]
         server.say(
-            "CREATE TABLE t (id int PRIMARY KEY, v text, n numeric(12,2), at timestamptz)",
+            _TABLE,
             f"INSERT INTO t SELECT g, 'value ' || g, g * 0.25, now() FROM generate_series(1, {options.rows}) g",
             "VACUUM (FREEZE, ANALYZE) t",
         )
         if options.queries:
             _write_queries(server, options.rows, options.runs)
-            return
-        mirror = [TAILRACE, "mirror", server.dsn(), *lake, "--state", f"{home}/state", "--format", options.format]
-        subprocess.run(mirror, check=True)
+        elif options.subscriber:
+            _write_taken(_beside_a_subscriber(server, options.runs), f"{options.rows:,} rows, a subscriber", options.runs)
+        else:
+            found = _beside_a_lake(server, Path(home), options)
+            _write_taken(found, f"{options.rows:,} rows, {options.format}", options.runs)
+
+
+def _beside_a_lake(server: Server, home: Path, options: argparse.Namespace) -> Mapping[str, list[_Taken]]:
+    lake = ["--database", "app", "--to", f"{home}/lake"]
+    mirror = [TAILRACE, "mirror", server.dsn(), *lake, "--state", f"{home}/state", "--format", options.format]
+    subprocess.run(mirror, check=True)
+    server.say("CHECKPOINT")
+    verify = [TAILRACE, "verify", server.dsn(), *lake]
+    taken: dict[str, list[_Taken]] = {}
+    for number in range(options.runs + 1):  # the first warms up
+        for name, words in ((_COPY, _psql(server)), ("tailrace verify", verify)):
+            taken.setdefault(name, []).append(_measured(words, server))
+        server.say(f"UPDATE t SET n = n + 1 WHERE id % {max(1, options.rows // _CHANGED)} = {number}")
+        taken.setdefault("tailrace verify, changed rows", []).append(_measured(verify, server))
+        subprocess.run(mirror, check=True, stdout=subprocess.DEVNULL)
         server.say("CHECKPOINT")
-        psql = [
-            str(find_build(MAJOR, test_decoding=False).bin("psql")),
-            "-qX",
-            server.dsn(),
-            "-c",
-            r"\copy t TO /dev/null (FORMAT binary)",
-        ]
-        verify = [TAILRACE, "verify", server.dsn(), *lake]
-        taken: dict[str, list[_Taken]] = {}
-        for number in range(options.runs + 1):  # the first warms up
-            for name, words in (("psql \\copy (format binary)", psql), ("tailrace verify", verify)):
-                taken.setdefault(name, []).append(_measured(words, server))
-            server.say(f"UPDATE t SET n = n + 1 WHERE id % {max(1, options.rows // _CHANGED)} = {number}")
-            taken.setdefault("tailrace verify, changed rows", []).append(_measured(verify, server))
-            subprocess.run(mirror, check=True, stdout=subprocess.DEVNULL)
-            server.say("CHECKPOINT")
+    return taken
+
+
+def _beside_a_subscriber(server: Server, runs: int) -> Mapping[str, list[_Taken]]:
+    taken: dict[str, list[_Taken]] = {}
+    with Server(MAJOR, _SETTINGS, dbname="copy", wal_segment_mb=16, test_decoding=False) as subscriber:
+        subscriber.say(_TABLE)
+        server.say("CREATE PUBLICATION p FOR TABLE t")
+        subscriber.say(f"CREATE SUBSCRIPTION s CONNECTION '{server.dsn()}' PUBLICATION p")
+        while subscriber.sql("SELECT FROM pg_subscription_rel WHERE srsubstate <> 'r'"):
+            time.sleep(1)
+        subscriber.say("VACUUM (FREEZE, ANALYZE) t")
+        verify = [TAILRACE, "verify", server.dsn(), "--to", subscriber.dsn()]
+        for _ in range(runs + 1):  # the first warms up
+            for name, words in ((_COPY, _psql(server)), ("tailrace verify", verify)):
+                taken.setdefault(name, []).append(_measured(words, server, subscriber))
+        subscriber.say("DROP SUBSCRIPTION s")
+    return taken
+
+
+def _psql(server: Server) -> list[str]:
+    program = find_build(MAJOR, test_decoding=False).bin("psql")
+    return [str(program), "-qX", server.dsn(), "-c", r"\copy t TO /dev/null (FORMAT binary)"]
+
+
+def _write_taken(taken: Mapping[str, list[_Taken]], title: str, runs: int) -> None:
     columns = ("", "s", "times the copy", "CPU s, program", "CPU s, server", "times the copy's CPU", "MB")
-    table = Table(*columns, title=f"{options.rows:,} rows, {options.format}, medians of {options.runs}")
+    table = Table(*columns, title=f"{title}, medians of {runs}")
     first: _Taken | None = None
     for name, each in taken.items():
         wall, own, theirs = (statistics.median(getattr(one, what) for one in each[1:]) for what in ("wall", "own", "server"))
@@ -137,9 +170,9 @@ def _write_queries(server: Server, rows: int, runs: int) -> None:
     Console(width=140).print(table)
 
 
-def _measured(words: list[str], server: Server) -> _Taken:
-    postmaster = psutil.Process(int((server.data_dir / "postmaster.pid").read_text().split()[0]))
-    before = {each.pid: _cpu(each) for each in postmaster.children(recursive=True)}
+def _measured(words: list[str], *servers: Server) -> _Taken:
+    postmasters = [psutil.Process(int((each.data_dir / "postmaster.pid").read_text().split()[0])) for each in servers]
+    before = {each.pid: _cpu(each) for each in _children(postmasters)}
     latest, most, own = dict(before), 0, 0.0
     began = time.monotonic()
     with subprocess.Popen(words, stdout=subprocess.DEVNULL) as process:
@@ -147,13 +180,17 @@ def _measured(words: list[str], server: Server) -> _Taken:
         while process.poll() is None:
             with suppress(psutil.Error):
                 most, own = max(most, watched.memory_info().rss), _cpu(watched)
-            for each in postmaster.children(recursive=True):
+            for each in _children(postmasters):
                 with suppress(psutil.Error):
                     latest[each.pid] = _cpu(each)
             time.sleep(0.02)
     if process.returncode:
         sys.exit(f"{words[0]} ended with status {process.returncode}")
     return _Taken(time.monotonic() - began, own, sum(latest.values()) - sum(before.values()), most)
+
+
+def _children(postmasters: Sequence[psutil.Process]) -> list[psutil.Process]:
+    return [each for postmaster in postmasters for each in postmaster.children(recursive=True)]
 
 
 def _cpu(process: psutil.Process) -> float:

@@ -23,7 +23,8 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class ToldTable:
-    """`rows` are the source's; rows that were `undecided` are not among those `found`. `changed` is where the lake's table had its last changes."""
+    """`rows` are the source's; rows that were `undecided` are not among those `found`. `changed` is where the lake's table had its last changes. Of
+    one that `is_compared` not, `note` says why."""
 
     name: str
     rows: int
@@ -33,6 +34,7 @@ class ToldTable:
     note: str
     changed: Lsn | None = None
     undecided: int = 0
+    is_compared: bool = True
 
     def as_json(self, other: str) -> dict[str, Any]:
         own = {"changed": str(self.changed) if self.changed else None} if other == LAKE else {"undecided": self.undecided}
@@ -64,7 +66,7 @@ def write_tables(tables: Sequence[ToldTable], other: str, lsn: Lsn) -> None:
     if not different:
         said = "no row differs" if not any(each.unfit for each in tables) else "columns differ"
     rows_of = count_of(sum(each.rows for each in tables), "row")
-    sys.stdout.write(f"{count_of(len(tables), 'table')}, {rows_of} compared at {lsn}: {said}\n")
+    sys.stdout.write(f"{count_of(sum(each.is_compared for each in tables), 'table')}, {rows_of} compared at {lsn}: {said}\n")
 
 
 def _values(one: RowDifference) -> tuple[str, str]:

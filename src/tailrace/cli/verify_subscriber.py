@@ -60,5 +60,6 @@ def _told(each: SubscriberTable) -> ToldTable:
     changing = f"{count_of(undecided, 'row', 'were')} changed whenever looked at, and not compared" if undecided else ""
     why_not = f"it is not compared: {each.table.why_not}" if each.table.why_not else ""
     return ToldTable(
-        each.table.name, each.rows, each.found, each.listed, each.table.unfit, why_not or changing, undecided=undecided
-    )
+        each.table.name, each.rows, each.found, each.listed, each.table.unfit, why_not or changing, undecided=undecided,
+        is_compared=not why_not,
+    )  # fmt: skip
