@@ -172,7 +172,10 @@ def _write_queries(server: Server, rows: int, runs: int) -> None:
 
 def _measured(words: list[str], *servers: Server) -> _Taken:
     postmasters = [psutil.Process(int((each.data_dir / "postmaster.pid").read_text().split()[0])) for each in servers]
-    before = {each.pid: _cpu(each) for each in _children(postmasters)}
+    before: dict[int, float] = {}
+    for each in _children(postmasters):
+        with suppress(psutil.Error):
+            before[each.pid] = _cpu(each)
     latest, most, own = dict(before), 0, 0.0
     began = time.monotonic()
     with subprocess.Popen(words, stdout=subprocess.DEVNULL) as process:

@@ -297,10 +297,10 @@ def test_what_is_not_compared_is_told(pair: tuple[Server, Server]) -> None:
 def test_other_types_and_columns_of_its_own(pair: tuple[Server, Server]) -> None:
     source, subscriber = pair
     source.say(
-        "CREATE TABLE t (id int PRIMARY KEY, n int, v varchar, f real, at timestamp)",
-        "INSERT INTO t VALUES (1, 2, 'v', 0.1, '2026-01-01')",
+        "CREATE TABLE t (id int PRIMARY KEY, n int, v varchar, f real, at timestamp, o bool)",
+        "INSERT INTO t VALUES (1, 2, 'v', 0.1, '2026-01-01', true)",
     )
-    subscriber.say("CREATE TABLE t (own text DEFAULT 'own', f float8, at text, v text, n numeric, id bigint PRIMARY KEY)")
+    subscriber.say("CREATE TABLE t (own text DEFAULT 'own', f float8, at text, v text, n numeric, o text, id bigint PRIMARY KEY)")
     _subscribed(pair)
     assert _differing(_compared(*pair)) == {}
     subscriber.say("UPDATE t SET n = 2.0")

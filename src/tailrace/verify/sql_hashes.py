@@ -3,8 +3,8 @@
 In: columns, and what their types are on both sides. Out: an expression of 64 bits for the key of a row, and one for the whole row. Each column's
 hash is the seed of the next one's (`hashtextextended` and `hashint4extended`, which see every bit), so a value that stands in another column makes
 another hash. Types whose own hash functions lose bits (numeric its sign and scale, bigint and timestamps half of their bits) are hashed by what
-their output functions print, as they travel to a subscriber, or by their binary form. NULLs are told from empty values by a text that says which
-columns have none.
+their output functions print, as they travel to a subscriber, or by their binary form. NULLs are told from empty values by numbers whose bits say
+which columns have none.
 """
 
 from __future__ import annotations
@@ -14,10 +14,13 @@ from collections.abc import Sequence
 from tailrace.dataclass import dataclass
 from tailrace.types.quoting import quote_identifier
 
-_MOST_ARGUMENTS = 50
-"""Of concat at once; a function takes 100 (FUNC_MAX_ARGS)."""
+_BITS = 31
+"""Of an integer that says which columns have no value."""
 _INTEGERS = frozenset({"int2", "int4"})
 _TEXTS = frozenset({"text", "varchar"})
+_CAST_OTHERWISE = frozenset({"", "bpchar"})
+"""Types whose cast to text may lose something: bpchar's drops blanks, and others may have any. What is printed, and sent to a subscriber, is made by
+concat; as it is of columns that are of different types, since a cast need not print the same (boolean's does not)."""
 _SENT = {"timestamptz": "timestamptz_send", "timestamp": "timestamp_send"}
 """Types whose output functions are dear, and what sends them."""
 
@@ -42,7 +45,8 @@ class SqlColumn:
         if len(types) == 1 and (send := _SENT.get(self.types[0])):
             text = f"coalesce(pg_catalog.{send}({name})::text, '')"
         else:
-            text = f"coalesce({name}, '')::text" if types <= _TEXTS else f"pg_catalog.concat({name})"
+            is_cast = types <= _TEXTS or (len(types) == 1 and not types & _CAST_OTHERWISE)
+            text = f"coalesce({name}::text, '')" if is_cast else f"pg_catalog.concat({name})"
             text = f"pg_catalog.convert_to({text}, 'UTF8')::text" if recoded else text
         return f'pg_catalog.hashtextextended({text} COLLATE "C", {seed})'
 
@@ -65,10 +69,10 @@ class SqlHashes:
         return self._chained([each for each in self.columns if each.name not in self.key], seed)
 
     def _chained(self, columns: Sequence[SqlColumn], seed: str) -> str:
-        nullable = [f"{each.quoted} IS NULL" for each in columns if each.may_be_null]
-        for first in range(0, len(nullable), _MOST_ARGUMENTS):
-            which = ", ".join(nullable[first : first + _MOST_ARGUMENTS])
-            seed = f'pg_catalog.hashtextextended(pg_catalog.concat({which}) COLLATE "C", {seed})'
+        nullable = [each.quoted for each in columns if each.may_be_null]
+        for first in range(0, len(nullable), _BITS):
+            bits = [f"(({name} IS NULL)::int4 << {bit})" for bit, name in enumerate(nullable[first : first + _BITS])]
+            seed = f"pg_catalog.hashint4extended({' | '.join(bits)}, {seed})"
         for each in columns:
             seed = each.hashed(seed, recoded=self.recoded)
         return seed

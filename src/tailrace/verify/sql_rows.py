@@ -1,8 +1,8 @@
 """The rows of a table of a server, as one side of a comparison with another server's, which are summed up by SQL on each.
 
-In: a session whose transaction has a snapshot, and the table. Out: sums by bucket; of the rows in buckets their numbers; and rows by their places. A
-place is a hash of what says which version of a row it is: table, ctid and xmin. A row that has the same place under two snapshots was not changed
-between them.
+In: a session whose transaction has a snapshot, and the table. Out: sums by bucket, many buckets as one, since a server takes twice as long for 65,536
+groups as for 256; of the rows in buckets their numbers; and rows by their places. A place is a hash of what says which version of a row it is: table,
+ctid and xmin. A row that has the same place under two snapshots was not changed between them.
 """
 
 from __future__ import annotations
@@ -19,13 +19,20 @@ from tailrace.client.catalog_files import as_ours
 from tailrace.client.copy_out import copied_rows
 from tailrace.dataclass import dataclass
 from tailrace.types.quoting import quote_identifier
-from tailrace.verify.checksums import BucketSums, Mask, RowNumbers
+from tailrace.verify.checksums import BUCKETS, BucketSums, Mask, RowNumbers
 from tailrace.verify.sql_hashes import SqlHashes
 
 _PLACE = "pg_catalog.hashtextextended(pg_catalog.concat(tableoid::oid, ctid, xmin), 0)"
 _BUCKET = "(({}) >> 48 & 65535)::int4"
+_SUMMED = BUCKETS // 256
+"""Buckets that are summed up as one."""
 _FETCHED = 5000
 """Rows that are asked for by their places at once."""
+
+
+def summed_with(buckets: Mask) -> Mask:
+    """All that are summed up in these."""
+    return np.repeat(buckets[::_SUMMED], _SUMMED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +59,9 @@ class SqlRows:
     hashes: SqlHashes
 
     def sums(self) -> BucketSums:
-        """Of all rows. Raises PeerError as the server does."""
+        """Of all rows; those of neighbours are in the first of them (`summed_with`). Raises PeerError as the server does."""
         found = BucketSums.none()
-        bucket = _BUCKET.format(self.hashes.of_key)
+        bucket = f"{_BUCKET.format(self.hashes.of_key)} / {_SUMMED} * {_SUMMED}"
         query = f"SELECT {bucket}, count(*), sum({self.hashes.of_row}) {self.table.rows} GROUP BY 1"
         for number, count, total in self._asked(query):
             found.counts[number], found.sums[number] = count, int(total) % 2**64

@@ -22,7 +22,7 @@ from tailrace.model import Lsn
 from tailrace.types.row_hashes import Hashes
 from tailrace.verify.checksums import BUCKETS, Mask, RowNumbers, bucket_of, groups_of, only_here
 from tailrace.verify.differences import MOST_HELD, Differences, RowDifference, row_differences
-from tailrace.verify.sql_rows import SqlRows
+from tailrace.verify.sql_rows import SqlRows, summed_with
 from tailrace.verify.subscribed_tables import SubscribedTable, Subscriptions, await_copies, subscribed_tables, subscriptions_of
 from tailrace.verify.two_looks import Look, TwoServers, patience
 
@@ -109,9 +109,10 @@ class _TableLooks:
 
     def compared(self, keys: Hashes | None) -> SubscriberTable:
         """All rows, or those with these keys' hashes alone."""
+        groups: Iterator[Mask]
         if keys is None:
             one, two = _on_both(self.first, SqlRows.sums)
-            groups, rows = groups_of(one.different(two), one, two), one.rows
+            groups, rows = map(summed_with, groups_of(one.different(two), one, two)), one.rows
         else:
             groups, rows = iter([_buckets_with(keys)]), 0
         found, undecided = Differences(), []
