@@ -78,6 +78,7 @@ bench: $(READY) ## PostgreSQL's walsender and tailrace on the same WAL, streams 
 	$(BIN)/python benchmarks/lake_backlog.py
 	$(BIN)/python benchmarks/first_copy.py --rows 10000000 --runs 3
 	$(BIN)/python benchmarks/verify.py --rows 10000000 --runs 3
+	$(BIN)/python benchmarks/verify.py --rows 3000000 --runs 3 --subscriber
 	$(BIN)/python benchmarks/start.py
 
 bench-small: $(READY) ## the same in twelve minutes

@@ -53,6 +53,7 @@ _QUERIES = {
     "… of all rows, as hash_record_extended": "SELECT sum(hash_record_extended(t, 0)) FROM t",
     "sum of hashes that lose nothing": f"SELECT sum({_WHOLE}) FROM t",
     "… by 256 groups of keys": f"SELECT hashint4extended(id, 0) >> 56, sum({_WHOLE}) FROM t GROUP BY 1",
+    "… by 65,536 groups of keys": f"SELECT hashint4extended(id, 0) >> 48, sum({_WHOLE}) FROM t GROUP BY 1",
     "sum of hashes of the rows' text": "SELECT sum(hashtextextended(t::text, 0)) FROM t",
     "sum of md5 of the rows' text": "SELECT sum(('x' || left(md5(t::text), 16))::bit(64)::bigint) FROM t",
 }

@@ -3,7 +3,7 @@
 In: a snapshot's sessions, a relation with the columns that are compared, and which rows. Out: sums by bucket, from one COPY of all rows in parts that
 go side by side. Only where sums differ it matters which row is where: then they are copied once more, each with its ctid, in the same snapshot, where
 a row keeps it; three numbers of each go into a file, in which the rows of buckets are found, and rows themselves are asked for by their ctid. To
-have the ctid sent with all rows at once would cost the server a third more.
+have the ctid sent with all rows at once would cost the server a quarter more.
 """
 
 from __future__ import annotations
