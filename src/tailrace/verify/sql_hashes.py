@@ -61,11 +61,11 @@ class SqlHashes:
 
     @property
     def of_key(self) -> str:
-        return self._chained([each for each in self.columns if each.name in self.key], "0") if self.key else self.of_row
+        return self._chained([each for each in self.columns if each.name in self.key], "0::int8") if self.key else self.of_row
 
     @property
     def of_row(self) -> str:
-        seed = self.of_key if self.key else "0"
+        seed = self.of_key if self.key else "0::int8"
         return self._chained([each for each in self.columns if each.name not in self.key], seed)
 
     def _chained(self, columns: Sequence[SqlColumn], seed: str) -> str:
