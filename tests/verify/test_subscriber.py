@@ -25,9 +25,9 @@ from server.test_initial_copies import (
     Both,
     both_subscribed,
 )
+from support.command import ran
 from support.own_database import own_database
 from support.servers import Server
-from support.slots import TAILRACE
 from support.waiting import until
 from tailrace.errors import PeerError
 from tailrace.verify import two_looks
@@ -50,8 +50,7 @@ def _differing(found: dict[str, SubscriberTable]) -> dict[str, Any]:
 
 
 def _verify(source: Server, to: str, *more: str) -> subprocess.CompletedProcess[str]:
-    words = [str(TAILRACE), "verify", source.dsn(), "--to", to, *more]
-    return subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
+    return ran("verify", source.dsn(), "--to", to, *more)
 
 
 # -- publications of all kinds ---------------------------------------------------------------------------------------------------------------
@@ -331,8 +330,7 @@ def test_as_who_may_little(pair: tuple[Server, Server]) -> None:
 
     def verified() -> subprocess.CompletedProcess[str]:
         words = [f"{each.dsn()} user={role} dbname={each.dbname}" for each in pair]
-        words = [str(TAILRACE), "verify", words[0], "--to", words[1]]
-        return subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
+        return ran("verify", words[0], "--to", words[1])
 
     done = verified()
     assert (done.returncode, done.stderr) == (0, "")
