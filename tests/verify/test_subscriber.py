@@ -27,6 +27,7 @@ from server.test_initial_copies import (
 )
 from support.command import ran
 from support.own_database import own_database
+from support.served import Served
 from support.servers import Server
 from support.waiting import until
 from tailrace.errors import PeerError
@@ -129,14 +130,18 @@ def pair(running: tuple[Server, Server]) -> Iterator[tuple[Server, Server]]:
                 connection.execute(f"DROP SUBSCRIPTION {name}".encode())
 
 
-def _subscribed(pair: tuple[Server, Server], *tables: str, what: str = "FOR ALL TABLES", more: str = "") -> tuple[Server, Server]:
+def _subscribed(
+    pair: tuple[Server, Server], *tables: str, what: str = "FOR ALL TABLES", more: str = "", publisher: str = ""
+) -> tuple[Server, Server]:
     """With a publication of all tables, which are made on both sides."""
     source, subscriber = pair
     for each in pair:
         each.say(*tables)
     source.say(f"CREATE PUBLICATION p {what}")
     name = f"s_{subscriber.dbname}"
-    subscriber.say(f"CREATE SUBSCRIPTION {name} CONNECTION '{source.dsn()} dbname={source.dbname}' PUBLICATION p {more}")
+    subscriber.say(
+        f"CREATE SUBSCRIPTION {name} CONNECTION '{publisher or source.dsn()} dbname={source.dbname}' PUBLICATION p {more}"
+    )
     return pair
 
 
@@ -241,13 +246,27 @@ def _load(source: Server) -> Iterator[None]:
     assert not failures, failures
 
 
-def test_under_load(pair: tuple[Server, Server]) -> None:
+@pytest.mark.parametrize("publisher", ["server", pytest.param("tailrace serve", marks=pytest.mark.soak)])
+def test_under_load(pair: tuple[Server, Server], publisher: str, tmp_path: Path) -> None:
     """What changes all the time may stay undecided, but is never told; and what is wrong is found beside it."""
-    source, subscriber = _subscribed(pair, *_LOADED, more="WITH (streaming = parallel)")
+    if publisher == "server":
+        _subscribed(pair, *_LOADED, more="WITH (streaming = parallel)")
+        _found_under_load(*pair)
+        return
+    with Served(pair[0].dsn(), tmp_path / "state", dbname=pair[0].dbname) as served:
+        _subscribed(pair, *_LOADED, more="WITH (streaming = parallel)", publisher=served.dsn())
+        _found_under_load(*pair)
+        pair[1].say(f"DROP SUBSCRIPTION s_{pair[1].dbname}")
+
+
+def _found_under_load(source: Server, subscriber: Server) -> None:
+    pair = source, subscriber
     source.say(
         "INSERT INTO hot VALUES (1, 0)", "INSERT INTO flips SELECT g, 'c' FROM generate_series(1, 100) g",
         "INSERT INTO moves SELECT g, g FROM generate_series(1, 300) g", "INSERT INTO still SELECT g, 'v' || g FROM generate_series(1, 5000) g",
     )  # fmt: skip
+    copying = "SELECT count(*) FROM pg_subscription_rel WHERE srsubstate <> 'r'"
+    until(lambda: subscriber.value(copying) == 0)  # a table that is truncated while it is copied is copied anew
     with _load(source):
         for _ in range(2):
             found = _compared(*pair)
