@@ -49,7 +49,7 @@ def file_rows(
                 if len(positions) == batch.num_rows:
                     chosen = batch
                 elif len(positions):
-                    chosen = batch.filter(pa.array(kept))
+                    chosen = _typed(batch, file, fields).filter(pa.array(kept))
                 else:
                     continue
                 columns = [_column(chosen, file, field, field.name, partitions) for field in schema]
@@ -121,6 +121,12 @@ def _is_beyond(parquet: pq.ParquetFile, group: int, within: KeyRange) -> bool:
                 if (low is not None and upper < low) or (high is not None and lower > high):
                     return True
     return False
+
+
+def _typed(batch: pa.RecordBatch, file: DataFile, fields: Mapping[str, pa.Field]) -> pa.RecordBatch:
+    """With the table's types: Arrow chooses no rows of views of strings, as which delta-rs writes what it has rewritten."""
+    names = batch.schema.names
+    return pa.RecordBatch.from_arrays([_column(batch, file, fields.get(name), name, {}) for name in names], names=names)
 
 
 def _column(
