@@ -148,6 +148,17 @@ def test_what_cannot_be_copied(server: Server, tmp_path: Path, tailrace: Run) ->
     assert len(_rows(tmp_path)) == 5
 
 
+def test_a_value_that_no_decimal_holds(server: Server, tmp_path: Path, tailrace: Run) -> None:
+    """The option that the error names is there."""
+    server.say("ALTER TABLE t ADD n numeric(10, 2)", "UPDATE t SET n = 'NaN' WHERE id = 1")
+    words = [*_words(server, tmp_path)[1:], "--state", tmp_path / "state", "--once"]
+    code, _, err = tailrace(*words)
+    assert (code, "HINT:  Set --numeric text." in err) == (1, True), err
+    code, _, err = tailrace(*words, "--numeric", "text")
+    assert code == 0, err
+    assert set(read_table(tmp_path / "lake/public.t")["n"].to_pylist()) == {"NaN", None}
+
+
 def test_what_cannot_be_meant(server: Server, tmp_path: Path, tailrace: Run) -> None:
     for words, message in (
         ((str(tmp_path), "--to", "lake"), "is no connection string"),

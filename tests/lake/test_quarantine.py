@@ -366,8 +366,9 @@ def test_rows_that_cannot_be_told_apart(server: Server, store: Store) -> None:
     lake = _opened(store)
     _apply(server, lake)
     server.say("UPDATE h SET a = 3 WHERE a = 1", "INSERT INTO t VALUES (1)")
-    with pytest.raises(InsufficientLogging):
+    with pytest.raises(InsufficientLogging) as told:
         _apply(server, _opened(store, on_error="stop"))
+    assert told.value.hint.endswith("REPLICA IDENTITY FULL, ALTER a_column TYPE its_type USING a_column.")
     lake.reread()
     assert _apply(server, lake) == {"public.h": 1}
     oid = _oid(server, "h")

@@ -173,8 +173,8 @@ class ReceivedLog:
             reception.wait(upto)
 
     def reach_back(self, database: str) -> None:
-        """Have the log from the server's last checkpoint on, which the server still has, though what no slot needed was removed; or though nobody knew
-        where that was, since the connection string names no database that one could ask in. For who holds it."""
+        """Have the log from the server's last checkpoint on, which the server still has, though what no slot needed was removed; or nobody knew where
+        that was, since the connection string names no database that could be asked. For who holds it."""
         if not list_segments(self.directory) or (redo := last_redo(self.dsn, database)) is None:
             return
         first = arrange(self.directory).first_lsn
