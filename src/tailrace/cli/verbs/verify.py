@@ -44,17 +44,15 @@ def verify(
     as_json: JsonOption = False,
 ) -> None:
     """Compare a lake's rows with its server's at one LSN, or with another lake's. Exits with 1 where they differ, with 2 where it cannot tell."""
-    try:
-        options = parse_store_options(option)
-        if is_dsn(source):
-            database = database_of(source, database)
-        elif repair:
-            raise UsageError(
-                "--repair is for a lake that is compared with its server", hint="Give the server's connection string."
-            )
-        with loading():
-            from tailrace.cli import verify as work
+    options = parse_store_options(option)
+    if is_dsn(source):
+        database = database_of(source, database)
+    if not is_dsn(source) and repair:
+        raise UsageError("--repair is for a lake that is compared with its server", hint="Give the server's connection string.")
+    with loading():
+        from tailrace.cli import verify as work
 
+    try:
         is_equal = work.verify(
             work.AskedComparison(source, database, to, options, tables or [], limit, state, on, repair, as_json)
         )
