@@ -10,9 +10,10 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from tailrace.decode import DELETE, INSERT, Batch, Reader, decode
-from tailrace.errors import TailraceError
+from tailrace.errors import InsufficientLogging, TailraceError
 from tailrace.feed import PassedOver, QuarantinedChanges, RefusedChanges, TableChanges, WantedTable
 from tailrace.model import Relation
 from tailrace.plan.pieces import Piece
@@ -52,9 +53,7 @@ def changes_of_piece(
         try:
             changes = _changes_of(batch, piece, wanted[oid])
         except TailraceError as error:
-            last = int(commits.max())
-            where = (last, int(batch.lsn[commits == last].max()), 0)
-            yield RefusedChanges(oid, int(commits[later].min()), where, error)
+            yield _refused(oid, commits[later], batch.lsn[later], error)
             continue
         yield TableChanges(oid, rewrite, changes if later.all() else changes.filter(pa.array(later)))
     if isinstance(piece, PublishedPiece) and piece.publisher.passed_over:
@@ -83,7 +82,12 @@ def _with_some_in_quarantine(
         yield quarantined(batch.take(np.flatnonzero(chosen)), [Reason(asked.reason, asked.sqlstate)] * int(chosen.sum()))
     rest = batch.take(np.flatnonzero(~chosen)) if chosen.any() else batch
     unfit: dict[int, Reason] = {}
-    for rows, found in fitted(rest, lambda part: _changes_of(part, piece, table), table.style):
+    try:
+        found_of_rows = list(fitted(rest, lambda part: _changes_of(part, piece, table), table.style))
+    except InsufficientLogging as error:  # no value is at fault: what the log lacks is the table's trouble
+        yield _refused(oid, piece.facts.commit_lsn[rest.ordinal], rest.lsn, error)
+        return
+    for rows, found in found_of_rows:
         if not isinstance(found, Unfit):
             yield TableChanges(oid, rewrite, found)
         elif asked.refused:
@@ -94,6 +98,12 @@ def _with_some_in_quarantine(
             yield RefusedChanges(oid, int(commits[rows[0]]), last, found.error)
     if unfit:
         yield quarantined(rest.take(np.array(list(unfit), np.int64)), list(unfit.values()))
+
+
+def _refused(oid: int, commits: NDArray[np.int64], lsns: NDArray[np.int64], error: TailraceError) -> RefusedChanges:
+    """What cannot be made of changes that stand at these places."""
+    last = int(commits.max())
+    return RefusedChanges(oid, int(commits.min()), (last, int(lsns[commits == last].max()), 0), error)
 
 
 def _changes_of(batch: Batch, piece: Piece, table: WantedTable) -> pa.RecordBatch:

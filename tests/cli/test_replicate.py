@@ -110,11 +110,61 @@ def test_a_server_that_is_not_ready(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_cannot_be_copied(server: Server, tmp_path: Path, tailrace: Run) -> None:
+    """A publication that is misspelt, tables that the role may not read, or of which policies hide rows: said at once, and nothing is made."""
+    role = f"reader_{server.dbname}"
+    server.say(
+        f"CREATE ROLE {role} LOGIN REPLICATION",
+        f"GRANT EXECUTE ON FUNCTION pg_read_binary_file(text, bigint, bigint, boolean) TO {role}",
+        "CREATE SCHEMA hidden",
+        "CREATE TABLE hidden.away (id int PRIMARY KEY)",
+        "CREATE PUBLICATION of_hidden FOR TABLE hidden.away",
+    )
+    words = [word.replace("user=postgres", f"user={role}") for word in _words(server, tmp_path)[1:]]
+    words += ["--state", str(tmp_path / "state"), "--once"]
+
+    def refused(publications: str) -> list[str]:
+        code, _, err = tailrace(*[publications if word == "p" else word for word in words])
+        assert (code, list(tmp_path.iterdir())) == (1, []), err
+        return [line.strip() for line in err.splitlines() if line.strip().startswith(("stops", "GRANT", "ALTER", "CREATE"))]
+
+    at = f"stops    {server.dbname}: "
+    assert refused('"P"') == [f'{at}publications: publication "P" does not exist', 'CREATE PUBLICATION "P" FOR …;']
+    assert refused("p,of_hidden") == [
+        f"{at}rows: role {role} may not read table hidden.away, which is to be copied",
+        f"GRANT SELECT ON hidden.away TO {role};",
+        f"{at}rows: role {role} may not read table public.t, which is to be copied",
+        f"GRANT SELECT ON public.t TO {role};",
+        f"{at}rows: role {role} may not use schema hidden, whose tables are to be copied",
+        f"GRANT USAGE ON SCHEMA hidden TO {role};",
+    ]
+    server.say(f"GRANT SELECT ON t TO {role}", "ALTER TABLE t ENABLE ROW LEVEL SECURITY")
+    assert refused("p") == [
+        f"{at}rows: policies of table public.t may hide rows from role {role}: it is not copied",
+        f"ALTER ROLE {role} BYPASSRLS;",
+    ]
+    server.say(f"ALTER ROLE {role} BYPASSRLS")
+    assert tailrace(*words)[0] == 0
+    assert len(_rows(tmp_path)) == 5
+
+
+def test_a_value_that_no_decimal_holds(server: Server, tmp_path: Path, tailrace: Run) -> None:
+    """The option that the error names is there."""
+    server.say("ALTER TABLE t ADD n numeric(10, 2)", "UPDATE t SET n = 'NaN' WHERE id = 1")
+    words = [*_words(server, tmp_path)[1:], "--state", tmp_path / "state", "--once"]
+    code, _, err = tailrace(*words)
+    assert (code, "HINT:  Set --numeric text." in err) == (1, True), err
+    code, _, err = tailrace(*words, "--numeric", "text")
+    assert code == 0, err
+    assert set(read_table(tmp_path / "lake/public.t")["n"].to_pylist()) == {"NaN", None}
+
+
 def test_what_cannot_be_meant(server: Server, tmp_path: Path, tailrace: Run) -> None:
     for words, message in (
         ((str(tmp_path), "--to", "lake"), "is no connection string"),
         (("host=127.0.0.1", "--to", "lake"), "no database is named"),
         ((*_words(server, tmp_path)[2:], "--status", "here"), '"here" is no address to listen on'),
+        ((*_words(server, tmp_path)[2:], "--status", "70000"), '"70000" is no address to listen on'),
         ((*_words(server, tmp_path)[2:], "--status", f"127.0.0.1:{server.port}"), "could not listen on"),
     ):
         status, _, said = tailrace("replicate", *words)

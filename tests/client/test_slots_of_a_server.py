@@ -91,6 +91,21 @@ def test_what_cannot_be_made(tailrace: Run, tmp_path: Path) -> None:
     assert (code, "Connection refused" in err) == (1, True)
 
 
+def test_a_role_without_a_database_of_its_name(tailrace: Run, tmp_path: Path) -> None:
+    """libpq would connect it there, where nobody can be asked for the last checkpoint: the slot is made though the log goes on behind that."""
+    with Server(18, KEEPS, dbname="app") as server:
+        server.say(
+            "CREATE ROLE tailrace LOGIN REPLICATION",
+            "GRANT EXECUTE ON FUNCTION pg_read_binary_file(text, bigint, bigint, boolean) TO tailrace",
+            "CREATE TABLE t (id int PRIMARY KEY)",
+            "CHECKPOINT",
+            "INSERT INTO t SELECT generate_series(1, 50000)",
+        )
+        dsn = f"host=127.0.0.1 port={server.port} user=tailrace"
+        code, _, err = tailrace("slot", "create", "ours", dsn, "--database", "app", "--state", tmp_path / "state")
+        assert code == 0, err
+
+
 def test_wal_level_is_asked_of_the_server(tailrace: Run, tmp_path: Path) -> None:
     """A slot that begins where wal_level is too low would lose what is written before it is raised."""
     with Server(18, {"wal_level": "replica"}, dbname="app") as server:

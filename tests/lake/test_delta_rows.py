@@ -155,6 +155,28 @@ def test_files_as_other_writers_have_them(tmp_path: Path) -> None:
     assert table_rows(store, snapshot, columns=["a"])["a"].to_pylist() == [1, 2, 3, 4]
 
 
+def test_rows_of_views_less_those_that_are_deleted(tmp_path: Path) -> None:
+    """delta-rs writes strings as views where it rewrites a file; a deletion vector of such a file is of ours."""
+    views = pa.table(
+        {
+            "id": pa.array(range(5), pa.int64()),
+            "text": pa.array([None, "a", "b", "c", "much longer than a view holds"], pa.string_view()),
+            "data": pa.array([b"0", None, b"2", b"3", b"4"], pa.binary_view()),
+            "many": pa.array([["x"], [], None, ["y", None], ["z"]], pa.list_(pa.string_view())),
+        }
+    )
+    rows = views.cast(
+        pa.schema([("id", pa.int64()), ("text", pa.string()), ("data", pa.binary()), ("many", pa.list_(pa.string()))])
+    )
+    store, snapshot = table_of(tmp_path, rows)
+    (path,) = (file.path for file in snapshot.files.values())
+    pq.write_table(views, tmp_path / path)
+    assert pq.read_schema(tmp_path / path).field("text").type == pa.string_view()
+    snapshot = with_vectors(store, snapshot, {path: np.array([0, 3], np.int64)})
+    assert table_rows(store, snapshot) == rows.take([1, 2, 4])
+    assert table_rows(store, snapshot, within={"text": ("b", "c")}) == rows.take([2])
+
+
 def test_vectors_that_do_not_fit_their_files(tmp_path: Path) -> None:
     store, snapshot, _ = begin_table(tmp_path, files=1, rows_each=10)
     file = next(iter(snapshot.files.values()))

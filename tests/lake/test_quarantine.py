@@ -366,8 +366,9 @@ def test_rows_that_cannot_be_told_apart(server: Server, store: Store) -> None:
     lake = _opened(store)
     _apply(server, lake)
     server.say("UPDATE h SET a = 3 WHERE a = 1", "INSERT INTO t VALUES (1)")
-    with pytest.raises(InsufficientLogging):
+    with pytest.raises(InsufficientLogging) as told:
         _apply(server, _opened(store, on_error="stop"))
+    assert told.value.hint.endswith("REPLICA IDENTITY FULL, ALTER a_column TYPE its_type USING a_column.")
     lake.reread()
     assert _apply(server, lake) == {"public.h": 1}
     oid = _oid(server, "h")
@@ -388,6 +389,25 @@ def test_rows_that_cannot_be_told_apart(server: Server, store: Store) -> None:
     assert _counted(stopping) == {}
     for name, key in (("h", ("a",)), ("t", ("id",))):
         _is_equal(server, stopping, name, key)
+
+
+def test_rows_that_could_not_be_told_apart_at_first(server: Server, tmp_path: Path) -> None:
+    """The table has a replica identity by the end of the window, and had none before: it is held all the same, and the others go on."""
+    server.say("CREATE TABLE h (a int)", "CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO h VALUES (1), (2)")
+    lake = _opened(LocalStore(tmp_path))
+    _apply(server, lake)
+    server.say("UPDATE h SET a = 3 WHERE a = 1", "ALTER TABLE h REPLICA IDENTITY FULL", "UPDATE h SET a = 4 WHERE a = 3")
+    server.say("INSERT INTO t VALUES (1)")
+    assert _apply(server, lake) == {"public.h": 2}
+    assert lake.catalog is not None
+    oid = _oid(server, "h")
+    assert lake.catalog.tables[oid].held is not None
+    _is_equal(server, lake, "t", ("id",))
+    assert sorted(row["a"] for row in _rows(lake, oid).to_pylist()) == [1, 2]
+    server.say("ALTER TABLE h ALTER a TYPE int USING a + 0")
+    assert _apply(server, lake) == {}
+    assert _counted(lake) == {}
+    _is_equal(server, lake, "h", ("a",))
 
 
 def test_a_table_is_discarded_to_go_on(server: Server, tmp_path: Path) -> None:

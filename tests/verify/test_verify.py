@@ -19,7 +19,7 @@ import pyarrow as pa
 import pytest
 
 from lake.test_mirror import TYPES
-from support.command import ran
+from support.command import Run, ran
 from support.lake_damage import DOUBLED, LOST, damage, rows_in, write_rows
 from support.own_database import own_database
 from support.servers import Server
@@ -424,6 +424,16 @@ def test_who_is_refused(server: Server, tmp_path: Path) -> None:
     with own_database(server) as elsewhere:
         refused = _verify(elsewhere, lake)
     assert (refused.returncode, "is of database" in refused.stderr) == (2, True), refused.stderr
+
+
+def test_who_asks_wrongly_is_not_told_that_rows_differ(tailrace: Run, tmp_path: Path) -> None:
+    """1 is the status of rows that differ alone."""
+    for words, said in (
+        (("host=127.0.0.1",), "no database is named"),
+        ((str(tmp_path), "--repair"), "--repair is for a lake that is compared with its server"),
+    ):
+        code, out, err = tailrace("verify", *words, "--to", str(tmp_path / "lake"))
+        assert (code, out, said in err) == (2, "", True), (words, err)
 
 
 @pytest.mark.soak

@@ -27,6 +27,9 @@ _NO_ROOM = ("can't start new thread", "failed to map segment from shared object"
 _SETTING = re.compile(r"\b(numeric|arrays|times|on_error)=(\w+)")
 """As hints have settings, in the words of Python and of Spark's options."""
 
+_STATUS_OF_FAILURE = {"verify": 2}
+"""Of verbs whose status 1 says something else; 1 of all others."""
+
 
 def main() -> None:
     """Run the command line."""
@@ -84,4 +87,4 @@ def _as_option(setting: re.Match[str]) -> str:
 def _fail(message: str) -> NoReturn:
     drop_output()
     sys.stderr.write(f"tailrace: error: {message}\n")
-    sys.exit(1)
+    sys.exit(_STATUS_OF_FAILURE.get("".join(sys.argv[1:2]), 1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from tailrace.cli.choice import On
@@ -26,10 +26,12 @@ def of_server(dsn: str, databases: list[str], *, as_json: bool) -> bool:
     return _write(Examination(dsn, databases).findings(), as_json=as_json)
 
 
-def check_server(dsn: str, database: str) -> None:
-    """Say on standard error what would stop us at a server, and what is to be known. Raises UsageError where something would."""
+def check_server(dsn: str, database: str, copied: Sequence[str] | None = None) -> None:
+    """Say on standard error what would stop us at a server, and what is to be known; of tables that are to be `copied`, too, those of these
+    publications, all if they are none. Raises UsageError where something would."""
     counts: Counter[str] = Counter()
-    told = [each for each in _counted(Examination(dsn, [database]).findings(), counts) if each.severity in (STOPS, WARNING)]
+    findings = Examination(dsn, [database], copied=copied).findings()
+    told = [each for each in _counted(findings, counts) if each.severity in (STOPS, WARNING)]
     for line in _lines(told):
         sys.stderr.write(f"{line}\n")
     if counts[STOPS]:

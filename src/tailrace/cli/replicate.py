@@ -10,6 +10,7 @@ import hashlib
 import os
 import re
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -17,14 +18,16 @@ from tailrace.cli.doctor import check_server
 from tailrace.cli.mirror import AskedLake, AskedSlot, mirror
 from tailrace.cli.slot import exists
 from tailrace.cli.status_page import LakeStanding, status_page
+from tailrace.publications.subscription import publication_names
 from tailrace.replication.apply_worker import Pace, Until
 from tailrace.storage.open_store import open_store
+from tailrace.storage.state_location import StateLocation
 
 
 def replicate(asked: AskedSlot, to: AskedLake, pace: Pace, until: Until, status: str, *, as_json: bool) -> None:
     """Until what is asked for is in the lake, or a signal comes. The server is examined before there is a slot; later trouble is met as it comes."""
     if not exists(asked.name, asked.state):
-        check_server(asked.source, asked.database)
+        check_server(asked.source, asked.database, _published_there(asked, to))
     standing = LakeStanding(to.url, f"database {asked.database}")
     with ExitStack() as stack:
         if status:
@@ -39,6 +42,14 @@ def state_of(lake: str, database: str) -> Path:
     home = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state")
     known_by = hashlib.sha256(open_store(lake, {}).url.encode()).hexdigest()[:10]
     return home / "tailrace" / f"{re.sub(r'[^A-Za-z0-9_.-]', '_', database)}-{known_by}"
+
+
+def _published_there(asked: AskedSlot, to: AskedLake) -> Sequence[str] | None:
+    """The publications that the server must have, whose tables are copied. None where some are defined in the state location: which, nobody has
+    looked."""
+    if StateLocation(asked.state).publications.path.is_dir():
+        return None
+    return [name for text in to.publications for name in publication_names(text)]
 
 
 def _tell(line: str) -> None:

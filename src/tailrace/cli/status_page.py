@@ -27,6 +27,7 @@ from tailrace.replication.apply_worker import WindowApplied
 STARTING, COPYING, FOLLOWING = "starting", "copying", "following"
 _SLOW_CLIENT = 10.0
 """Seconds after which a client that says nothing is let go."""
+_LAST_PORT = 65535
 
 
 @dataclass(slots=True)
@@ -95,7 +96,7 @@ def status_page(address: str, standing: LakeStanding) -> Iterator[str]:
             elif path == "/metrics":
                 self._answer("text/plain; version=0.0.4; charset=utf-8", metrics())
             else:
-                self.send_error(404, explain="There are / and /metrics.")
+                self.send_error(404, explain="There are / and /metrics")
 
         def _answer(self, kind: str, body: bytes) -> None:
             self.send_response(200)
@@ -138,7 +139,7 @@ class _Server(ThreadingHTTPServer):
 def _parsed(address: str) -> tuple[str, int]:
     """HOST:PORT, PORT of this machine, or [IPV6]:PORT."""
     host, _, port = address.rpartition(":")
-    if not port.isascii() or not port.isdigit():
+    if not port.isascii() or not port.isdigit() or int(port) > _LAST_PORT:
         raise UsageError(f'"{address}" is no address to listen on', hint="Write HOST:PORT, or the port alone for 127.0.0.1.")
     return host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port)
 

@@ -78,9 +78,9 @@ class ServerTable:
             )
         if not self.is_readable:
             raise PeerError(
-                f"permission denied for table {relation.name}", sqlstate="42501", context=f"first copy of {relation}",
-                hint="GRANT SELECT on it, and on all others that the lake is to have, to the role that connects; or --no-copy, for what changes "
-                "from now on.",
+                f"permission denied for table {relation.name}", sqlstate="42501", context=f"table {relation}",
+                hint="GRANT SELECT on it, and on all others of the lake, to the role that connects. A lake of what changes from now on needs no "
+                "copy: tailrace mirror --no-copy.",
             )  # fmt: skip
 
 

@@ -81,6 +81,7 @@ _COPY_ANEW = (
     "The rows that were changed since cannot be told apart: "
     "ALTER TABLE … REPLICA IDENTITY FULL, remove the table's folder, and copy it anew."
 )
+_WRITE_ANEW = "Have all rows written anew: ALTER TABLE … REPLICA IDENTITY FULL, ALTER a_column TYPE its_type USING a_column."
 
 
 class TroubleWarning(UserWarning):
@@ -119,13 +120,17 @@ class TableErrors:
             warnings.warn(f"table {name} stays where it is: {error}", TroubleWarning, stacklevel=3)
 
     def add(self, name: str, error: TailraceError, relation: Relation | None = None) -> None:
-        """An error whose cause is a new type of a column, or a replica identity that is gone, says where that was."""
+        """An error whose cause is a new type of a column, or a replica identity that is gone, says where that was; and what helps where there was
+        none, since one for later changes says nothing of those that the log has already."""
         if relation is not None and error.sqlstate == "42804" and (changed := self.feed.retypes(relation.oid)):
             column, lsn = changed[-1]
             error.hint = f"Column {column} was given another type at {lsn}. {error.hint}"
-        if relation is not None and isinstance(error, InsufficientLogging) and (lost := self.feed.identity_lost(relation.oid)):
-            helps = _UP_TO_THERE if error.lsn is not None and error.lsn < lost else _COPY_ANEW
-            error.hint = f"The table lost its replica identity at {lost}. {helps.format(lost)}"
+        if relation is not None and isinstance(error, InsufficientLogging):
+            if lost := self.feed.identity_lost(relation.oid):
+                helps = _UP_TO_THERE if error.lsn is not None and error.lsn < lost else _COPY_ANEW
+                error.hint = f"The table lost its replica identity at {lost}. {helps.format(lost)}"
+            else:
+                error.hint = _WRITE_ANEW
         if relation is not None:
             self.by_oid[relation.oid] = error
         self.of_tables.append((name, error))
@@ -390,4 +395,5 @@ def _check_columns(each: FeedTable) -> None:
                 context=f"table {_name(relation)}", sqlstate="42701",
             )  # fmt: skip
     if not names:
-        raise UsageError("a Delta table has at least one column", context=f"table {_name(relation)}", sqlstate="42P16")
+        hint, context = "Give it one, or have publications choose the tables.", f"table {_name(relation)}"
+        raise UsageError("a Delta table has at least one column", hint=hint, context=context, sqlstate="42P16")

@@ -94,7 +94,7 @@ def captured_by_server(
     if log is None:
         return None
     with held(source):
-        log.reach_back()
+        log.reach_back(database)
         state, control = capture_live(log.dsn, database, log.directory, runner, lambda _: None, warn=warn)
     if to_decode and control.wal_level < LOGICAL:
         raise InsufficientLogging(

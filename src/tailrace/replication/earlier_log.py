@@ -59,7 +59,7 @@ def _behind(
     return MissingHistory(
         f'lake "{lake.store.url}" is complete up to {catalog.complete}, and replication slot "{slot.name}" has confirmed {slot.confirmed_flush_lsn}',
         detail=f"What lies between is not at hand: {error.message}." if error else "What lies between is not received any more.",
-        hint="The lake was put back to an earlier state, or the slot was used with another lake: put back what was there; or make the lake anew in "
-        "another place, with a new slot.",
+        hint="The lake was put back to an earlier state, the slot was used with another lake, or it is a new one, made since the state location was "
+        "gone: put back what was there; or make the lake anew in another place, with a new slot.",
         sqlstate="55000", lsn=catalog.complete,
     )  # fmt: skip

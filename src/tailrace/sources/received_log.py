@@ -172,9 +172,10 @@ class ReceivedLog:
         ):
             reception.wait(upto)
 
-    def reach_back(self) -> None:
-        """Have the log from the server's last checkpoint on, which the server still has, though what no slot needed was removed. For who holds it."""
-        if not list_segments(self.directory) or (redo := last_redo(self.dsn)) is None:
+    def reach_back(self, database: str) -> None:
+        """Have the log from the server's last checkpoint on, which the server still has, though what no slot needed was removed; or nobody knew where
+        that was, since the connection string names no database that could be asked. For who holds it."""
+        if not list_segments(self.directory) or (redo := last_redo(self.dsn, database)) is None:
             return
         first = arrange(self.directory).first_lsn
         if first <= redo:

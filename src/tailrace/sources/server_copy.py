@@ -58,9 +58,10 @@ def received_copy(
     return copy
 
 
-def last_redo(dsn: str) -> Lsn | None:
-    """The redo pointer of the server's last checkpoint, if SQL can be asked for it: a standby may not."""
-    with suppress(PeerError), ServerFiles.connected(dsn) as files:
+def last_redo(dsn: str, database: str = "") -> Lsn | None:
+    """The redo pointer of the server's last checkpoint, if SQL can be asked for it, in this database or the one that the connection string names: a
+    standby may not."""
+    with suppress(PeerError), ServerFiles.connected(dsn, database) as files:
         ((redo,),) = files.rows("SELECT redo_lsn::text FROM pg_control_checkpoint()")
         return Lsn.parse(redo)
     return None

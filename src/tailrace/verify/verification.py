@@ -20,8 +20,9 @@ from itertools import count
 from pathlib import Path
 
 from tailrace.catalog.names.qualified_names import tables_named
+from tailrace.client.replication_connection import server_identity
 from tailrace.dataclass import dataclass
-from tailrace.errors import MissingHistory
+from tailrace.errors import MissingHistory, UsageError
 from tailrace.pipeline.runner import LocalRunner, Runner
 from tailrace.storage.scratch_folder import scratch_folder
 from tailrace.storage.store import Store
@@ -165,6 +166,11 @@ def verification(
     where they are not of one another."""
     with LakeAtRest.taken(store) as rest, scratch_folder(Path(tempfile.gettempdir()), "tailrace-compared-rows-") as folder:
         catalog = rest.catalog
+        if (system := server_identity(dsn).system) != catalog.system:  # whose log has other LSNs
+            raise UsageError(
+                f'lake "{store.url}" is of system {catalog.system}, and the server is {system}',
+                hint="Give the server that the lake is of: one that was initialised anew is another.", sqlstate="55000",
+            )  # fmt: skip
         with ServerSource.taken(dsn, database, catalog.complete, catalog.publications, state, tell) as source:
             catalog.check_is_of(replace(source.log.span, publications=catalog.publications), store.url)
             yield Verification(source, rest, runner, folder, tables, listed, tell)

@@ -19,6 +19,7 @@ from tailrace.cli.arguments import (
 from tailrace.cli.choice import On
 from tailrace.cli.loading import loading
 from tailrace.cli.verbs.options import (
+    ArraysOption,
     CopyRateOption,
     LakeFormatOption,
     LakeLayoutOption,
@@ -26,11 +27,13 @@ from tailrace.cli.verbs.options import (
     LakeUntilOption,
     LiveSourceArgument,
     LogRestoreOption,
+    NumericOption,
     OnErrorOption,
     OnOption,
     SourceOptions,
     StoreOptions,
     SynchronousOption,
+    TimesOption,
     WalCatalogOption,
     WindowOption,
 )
@@ -58,9 +61,9 @@ def mirror(
         bool, typer.Option("--no-copy", help="Of a server that is connected to: leave out rows that were there before the slot.")
     ] = False,
     copy_rate: CopyRateOption = "",
-    numeric: Annotated[str, typer.Option(help="Numerics as decimal, or as text.")] = "decimal",
-    arrays: Annotated[str, typer.Option(help="Arrays as list, or as text.")] = "list",
-    times: Annotated[str, typer.Option(help="Times as native, or as text.")] = "native",
+    numeric: NumericOption = "decimal",
+    arrays: ArraysOption = "list",
+    times: TimesOption = "native",
     on_error: OnErrorOption = "stop",
     no_deletion_vectors: Annotated[
         bool, typer.Option("--no-deletion-vectors", help="Make tables for readers that know none: files of which a row goes are written anew.")

@@ -69,6 +69,9 @@ LakeLayoutOption = Annotated[
         "--layout", help="What the tables hold: mirror, changes, or history. A lake keeps the layout that it was made with."
     ),
 ]
+NumericOption = Annotated[str, typer.Option("--numeric", help="Numerics as decimal, or as text.")]
+ArraysOption = Annotated[str, typer.Option("--arrays", help="Arrays as list, or as text.")]
+TimesOption = Annotated[str, typer.Option("--times", help="Times as native, or as text.")]
 LakeUntilOption = Annotated[
     str,
     typer.Option(

@@ -11,14 +11,17 @@ from tailrace.cli.arguments import database_of, parse_moment, parse_rate, parse_
 from tailrace.cli.choice import On
 from tailrace.cli.loading import loading
 from tailrace.cli.verbs.options import (
+    ArraysOption,
     CopyRateOption,
     LakeFormatOption,
     LakeLayoutOption,
     LakeOption,
     LakeUntilOption,
+    NumericOption,
     OnErrorOption,
     OnOption,
     StoreOptions,
+    TimesOption,
     WindowOption,
 )
 from tailrace.errors import UsageError
@@ -51,6 +54,9 @@ def replicate(
     until: LakeUntilOption = "",
     layout: LakeLayoutOption = "",
     format: LakeFormatOption = "",
+    numeric: NumericOption = "decimal",
+    arrays: ArraysOption = "list",
+    times: TimesOption = "native",
     on_error: OnErrorOption = "stop",
     copy_rate: CopyRateOption = "",
     option: StoreOptions = None,
@@ -75,7 +81,7 @@ def replicate(
         copies=True, copy_rate=rate,
     )  # fmt: skip
     lake = mirror.AskedLake(
-        url=to, options=options, numeric="decimal", arrays="list", times="native", deletion_vectors=True,
+        url=to, options=options, numeric=numeric, arrays=arrays, times=times, deletion_vectors=True,
         publications=publication or [], layout=layout, format=format, on_error=on_error,
     )  # fmt: skip
     pace = mirror.pace_of(size, seconds, follows=not once)

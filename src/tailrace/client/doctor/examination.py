@@ -6,14 +6,16 @@ ends only what depends on it.
 
 from __future__ import annotations
 
+import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any
 
 from tailrace.catalog.data_directory.control_file import read_control
 from tailrace.client.conninfo import connect, libpq_words, parameters_of, used_by
+from tailrace.client.doctor import copy_checks
 from tailrace.client.doctor.checks import answers, ask
 from tailrace.client.doctor.cluster_checks import CLUSTER, PRIMARYS_OWN, ROLE, STANDBY, of_setting
 from tailrace.client.doctor.column_types import unknown_types
@@ -43,12 +45,14 @@ _CONNECTABLE = "SELECT datname FROM pg_database WHERE datallowconn AND NOT datis
 @dataclass(slots=True)
 class Examination:
     """`databases` are those to look at; else the one that `dsn` names, else all that one can connect to. `old_after` is from which age on a
-    transaction is old, as an interval of SQL. `clock` tells the seconds since 1970 by this machine."""
+    transaction is old, as an interval of SQL. `clock` tells the seconds since 1970 by this machine. What the publications `copied` publish is to be
+    copied, all tables if they are none; None where nothing is."""
 
     dsn: str
     databases: list[str]
     old_after: str = "5 minutes"
     clock: Callable[[], float] = time.time
+    copied: Sequence[str] | None = None
 
     def findings(self) -> Iterator[Finding]:
         """All of them. Where the connection is lost under way, that is the last."""
@@ -212,6 +216,10 @@ class Examination:
             for check in database_checks(major):
                 yield from ask(connection, check, name)
             yield from unknown_types(connection, name)
+            if self.copied is not None:
+                connection.execute("SELECT set_config(%s, %s, false)", (copy_checks.SETTING, json.dumps(list(self.copied))))
+                for check in (copy_checks.PUBLICATIONS, copy_checks.ROWS):
+                    yield from ask(connection, check, name)
 
 
 def _encoding(encoding: str, database: str) -> Finding:

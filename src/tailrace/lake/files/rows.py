@@ -29,8 +29,17 @@ def file_rows(
     partitions: Mapping[str, pa.Field] | None = None,
 ) -> Iterator[tuple[Positions, pa.RecordBatch]]:  # fmt: skip
     """The rows of one file that are in the table, with these columns, and the position of each in the file. The columns of `within` need not be among
-    them. `partitions` are columns whose values the log has, one for the file."""
-    partitions, within = partitions or {}, within or {}
+    them. `partitions` are columns whose values the log has, one for the file. Raises CorruptFile, which says where the table is."""
+    try:
+        yield from _rows(store, file, schema, within or {}, partitions or {})
+    except CorruptFile as error:
+        error.context = error.context or f"table in {store.url}"
+        raise
+
+
+def _rows(
+    store: Store, file: DataFile, schema: pa.Schema, within: KeyRange, partitions: Mapping[str, pa.Field]
+) -> Iterator[tuple[Positions, pa.RecordBatch]]:
     deleted = deleted_rows(store, file)
     with _opened(store, file) as parquet:
         try:
@@ -49,13 +58,13 @@ def file_rows(
                 if len(positions) == batch.num_rows:
                     chosen = batch
                 elif len(positions):
-                    chosen = batch.filter(pa.array(kept))
+                    chosen = _typed(batch, file, fields).filter(pa.array(kept))
                 else:
                     continue
                 columns = [_column(chosen, file, field, field.name, partitions) for field in schema]
                 yield positions, pa.RecordBatch.from_arrays(columns, schema=schema)
         except (pa.ArrowException, OSError) as error:
-            raise _damaged(file, f"{error}.") from error
+            raise _damaged(file, f"{str(error).rstrip('.')}.") from error
 
 
 def deleted_rows(store: Store, file: DataFile) -> Positions:
@@ -88,7 +97,7 @@ def _opened(store: Store, file: DataFile) -> pq.ParquetFile:
     except FileNotFoundError:
         raise _damaged(file, "It is not there.") from None
     except (pa.ArrowException, OSError) as error:
-        raise _damaged(file, f"{error}.") from error
+        raise _damaged(file, f"{str(error).rstrip('.')}.") from error
 
 
 def _batches(parquet: pq.ParquetFile, columns: Sequence[str], within: KeyRange) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -121,6 +130,12 @@ def _is_beyond(parquet: pq.ParquetFile, group: int, within: KeyRange) -> bool:
                 if (low is not None and upper < low) or (high is not None and lower > high):
                     return True
     return False
+
+
+def _typed(batch: pa.RecordBatch, file: DataFile, fields: Mapping[str, pa.Field]) -> pa.RecordBatch:
+    """With the table's types: Arrow chooses no rows of views of strings, as which delta-rs writes what it has rewritten."""
+    names = batch.schema.names
+    return pa.RecordBatch.from_arrays([_column(batch, file, fields.get(name), name, {}) for name in names], names=names)
 
 
 def _column(
@@ -162,4 +177,7 @@ def _between(values: pa.Array, ends: tuple[Any, Any]) -> np.ndarray[Any, np.dtyp
 
 
 def _damaged(file: DataFile, detail: str) -> CorruptFile:
-    return CorruptFile(f'file "{file.path}" of a table cannot be read', detail=detail, file=file.path)
+    return CorruptFile(
+        f'file "{file.path}" of a table cannot be read', detail=detail, file=file.path,
+        hint="Put it back from a copy of the lake; or make the lake anew in another place, with a new slot.",
+    )  # fmt: skip
