@@ -22,7 +22,7 @@ from tailrace.pipeline import LocalRunner, Pipeline
 from tailrace.pipeline.following import NothingNew
 from tailrace.plan.demand import OF_TABLES
 from tailrace.plugins.test_decoding import TestDecoding
-from tailrace.replication.acquired_slot import Limit
+from tailrace.replication.next_window import Limit
 from tailrace.replication.service import acquire
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.replication.waiting import AsyncWaiter, finish_async

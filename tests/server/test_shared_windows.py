@@ -131,6 +131,10 @@ class _Here:
         await self._ends.wait()
         assert await server.stop()
 
+    def shared(self) -> list[str]:
+        """Of which windows frames with something in them are kept."""
+        return [key for key, window in self._instance.shared._windows.items() if window.size]
+
     def __enter__(self) -> _Here:
         self._thread.start()
         assert self._started.wait(20)
@@ -169,6 +173,25 @@ def test_a_window_that_is_too_large_is_told_to_its_end(most: int, tmp_path: Path
         read([1, 2, 3])
     assert [len(each) for each in told] == [count] * 4
     assert told[0] == told[1] == told[2] == told[3]
+
+
+@pytest.mark.postgres
+def test_slots_that_began_apart_share(tmp_path: Path) -> None:
+    """As those of subscriptions do: each has confirmed something else, and all are sent the frames of one window."""
+    options = " (proto_version '4', streaming 'parallel', publication_names 'p')"
+    with Server(18) as server, _Here(server.data_dir, tmp_path / "state") as here:
+        server.say("CREATE TABLE t (id int PRIMARY KEY)", "CREATE PUBLICATION p FOR ALL TABLES")
+        with RawClient(here.port, **WHO) as client:
+            for number in range(3):
+                client.query(f"CREATE_REPLICATION_SLOT s{number} LOGICAL pgoutput (SNAPSHOT 'nothing')")
+                server.say("CREATE TABLE u (); DROP TABLE u")
+        with ExitStack() as held:
+            streams = [held.enter_context(RawStream(here, f"s{number}", plugin_options=options)) for number in range(3)]
+            server.say("INSERT INTO t SELECT generate_series(1, 300)")
+            told = [[each.payload for each in stream.data(303)] for stream in streams]
+            shared = here.shared()
+    assert told[0] == told[1] == told[2]
+    assert len(shared) == 1, shared
 
 
 @pytest.mark.postgres

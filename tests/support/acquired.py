@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from tailrace.pipeline import Pipeline, Runner
 from tailrace.pipeline.following import NothingNew
 from tailrace.plan.demand import Demand
-from tailrace.replication.acquired_slot import NO_LIMIT, AcquiredSlot, Limit
+from tailrace.replication.acquired_slot import AcquiredSlot
+from tailrace.replication.next_window import NO_LIMIT, Limit
 from tailrace.replication.service import acquire
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.replication.waiting import finish

@@ -158,8 +158,8 @@ class FollowedLog:
         """What comes after what is carried."""
         return cls(name, carried.lsn, carried.restart_lsn, source, last=carried.last)
 
-    def look(self, runner: Runner, how: Scanning = AS_SUITS) -> Iterator[tuple[Source, Index]]:
-        """The stretches that were not there before. Raises CorruptWal where the log is damaged, and MissingHistory where it is
+    def look(self, runner: Runner, how: Scanning = AS_SUITS, cut: Lsn | None = None) -> Iterator[tuple[Source, Index]]:
+        """The stretches that were not there before, as far as `cut`. Raises CorruptWal where the log is damaged, and MissingHistory where it is
         away, if it stays so; WalRemoved where it no longer has what is needed."""
         # As it is before anything is read: what comes later makes it another.
         since = time.monotonic()
@@ -173,7 +173,7 @@ class FollowedLog:
             source = self.source = self._again()
             segments = source.segments
             size = how.size_for(runner, max(0, segments.stop_lsn - self.lsn))
-            for part in scanned_stretches(segments, runner, cut_at(self.lsn, segments.stop_lsn, size), how):
+            for part in scanned_stretches(segments, runner, _cut(cut_at(self.lsn, segments.stop_lsn, size), cut), how):
                 if part.stretch.start == self.lsn and self._is_not_written(segments, part):
                     break
                 if whole := up_to_its_end(part):
@@ -181,6 +181,8 @@ class FollowedLog:
                     self.last = whole.last if whole.records else self.last
                     self.lsn = whole.stretch.stop
                     yield source, whole
+                    if self.lsn == cut:
+                        return
         except (CorruptWal, MissingHistory) as error:
             self.nothing_new = self._doubt.bear(error, self.name)
             return
@@ -218,6 +220,17 @@ class FollowedLog:
                 lsn=self.needed_from,
             )
         return source
+
+
+def _cut(stretches: list[Stretch], cut: Lsn | None) -> list[Stretch]:
+    """The same, and none lies on both sides of the cut."""
+    if cut is None:
+        return stretches
+    return [
+        part
+        for each in stretches
+        for part in ([Stretch(each.start, cut), Stretch(cut, each.stop)] if each.start < cut < each.stop else [each])
+    ]
 
 
 def weight_of(news: tuple[Source, Index]) -> Weight:

@@ -96,7 +96,7 @@ class SharedIndexes:
         with self.indexes.store.turn(self.indexes.log):
             if self.indexes.has(stretches[0]) and (stored := self._stored(stretches[0])):  # somebody was faster
                 return stored
-            missing = takewhile(lambda each: not self.indexes.has(each), stretches[1 : self.at_once])
+            missing = takewhile(lambda each: self._is_whole(each) and not self.indexes.has(each), stretches[1 : self.at_once])
             return [self.indexes.kept(part) for part in scan_them([stretches[0], *missing])]
 
     def _is_whole(self, stretch: Stretch) -> bool:

@@ -1,15 +1,13 @@
 """`AcquiredSlot` is a slot in use: it decodes what is new window by window, and confirms what its consumer has (`replication/logical/logical.c`).
 
-In: a slot of a state location, which nobody else can acquire meanwhile. Out: windows of what its consumer has not confirmed, one
-after the other. Only `confirm` moves confirmed_flush_lsn, when the consumer asks for it, and the slot's file is synced when it
-returns. Now and then a mark is saved, from which planning can go on: who acquires the slot next need not read the log from
-restart_lsn on.
+In: a slot of a state location, which nobody else can acquire meanwhile. Out: windows of what its consumer has not confirmed, one after the other.
+Only `confirm` moves confirmed_flush_lsn, when the consumer asks for it, and the slot's file is synced when it returns. Now and then a mark is
+saved, from which planning can go on: who acquires the slot next need not read the log from restart_lsn on.
 
-Nothing here waits, and nothing knows of signals or threads: `poll` gives a window, or says what to wait for
-(`replication.waiting`). One thing at a time is asked of an `AcquiredSlot`, from whichever thread. So a server with an event loop has
-one for each connection that streams; it polls, decodes and confirms in threads, and awaits an `AsyncWaiter` in between. It makes
-windows large far behind and small at the end (`Limit`), has a client's flush position confirmed between two polls, and polls
-again when the client has taken the window: a slow one holds back itself.
+Nothing here waits, and nothing knows of signals or threads: `poll` gives a window, or says what to wait for (`replication.waiting`). One thing at a
+time is asked of an `AcquiredSlot`, from whichever thread. So a server with an event loop has one for each connection that streams; it polls, decodes
+and confirms in threads, and awaits an `AsyncWaiter` in between. It makes windows large far behind and small at the end (`Limit`), has a client's
+flush position confirmed between two polls, and polls again when the client has taken the window: a slow one holds back itself.
 """
 
 from __future__ import annotations
@@ -23,24 +21,23 @@ from types import TracebackType
 from typing import Self
 
 from tailrace.dataclass import dataclass
-from tailrace.errors import MissingHistory, UsageError
+from tailrace.errors import CorruptWal, MissingHistory, UsageError
 from tailrace.model import Lsn, Stretch
 from tailrace.pipeline.decoding_range import DecodingRange
 from tailrace.pipeline.following import FollowedLog, NothingNew, Steps, WalRemoved, weight_of
 from tailrace.pipeline.pipeline import Pipeline
 from tailrace.pipeline.runner import Runner
 from tailrace.pipeline.scanning import scan_stretch
-from tailrace.pipeline.windows import carry, step
+from tailrace.pipeline.windows import carry
 from tailrace.plan.carried import Carried
 from tailrace.plan.decodable import ends_for
 from tailrace.plan.demand import Demand
 from tailrace.replication.from_mark import sharing
+from tailrace.replication.next_window import NO_LIMIT, Given, Limit, NextWindow, WindowPlace
 from tailrace.replication.same_log import check_same, check_slot, fingerprint_in, fitting_mark, slot_in_words
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.replication.timelines import check_taken, timeline_at
-from tailrace.replication.window_statistics import statistics_of
 from tailrace.slots.slot import WAL_REMOVED, Slot, invalidated
-from tailrace.slots.statistics import SlotStatistics
 from tailrace.sources.named import is_stored, path_of
 from tailrace.sources.source import Source
 from tailrace.storage.segments import Segments
@@ -57,29 +54,8 @@ MARK_EVERY = 64 << 20
 _WORTH_A_MARK = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
-    """How far to go, and in which steps: transactions that commit at `upto` or later are left for another time; windows are of
-    this size, instead of what the slot was acquired with."""
-
-    upto: Lsn | None = None
-    window: WindowSize | None = None
-
-
-NO_LIMIT = Limit()
 _Windows = Generator[list[tuple[Source, Index]], None, None]
 """Stretches that were not there before, as many at a time as make a window."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Given:
-    """A window that was given, which ends at `upto`; and what is carried on from there, if it was given whole."""
-
-    upto: Lsn
-    carried: Carried
-    is_whole: bool
-    streamed: StreamedByXid
-    statistics: SlotStatistics
 
 
 @dataclass(slots=True)
@@ -105,7 +81,7 @@ class AcquiredSlot:
     """By positions that were taken, and are not confirmed yet."""
     _look: tuple[Limit, _Windows] | None = None
     """What is being gone through, poll by poll."""
-    _given: _Given | None = None
+    _given: Given | None = None
 
     def __post_init__(self) -> None:
         self._marked = self._carried.lsn
@@ -148,27 +124,52 @@ class AcquiredSlot:
         if self.read_upto >= upto:
             self._end_look()
             return NothingNew(0.0)  # nothing to wait for
+        found = self.next_window(demand, limit)
+        return found if isinstance(found, NothingNew) else self.give(found)
+
+    def place(self, demand: Demand, size: WindowSize) -> WindowPlace:
+        """Where the next window begins; the one before counts as taken."""
+        self._take_given()
+        oid = self.slot.database_oid
+        return WindowPlace.of(self._segments, oid, self._carried, self.read_upto, self.streamed, demand, size)
+
+    def next_window(self, demand: Demand, limit: Limit, nothing: NothingNew | None = None) -> NextWindow | NothingNew:
+        """It, planned and not given. As long as the log still ends as `nothing` has it, nobody looks for more."""
+        if nothing is not None:
+            self._log.nothing_new = nothing
         if self._look is None or self._look[0] != limit:
             self._end_look()
             self._look = limit, self._windows(limit)
+        upto = Lsn(NEVER - 1) if limit.upto is None else limit.upto
         try:
             for parts in self._look[1]:
-                source, indexes = parts[-1][0], [part for _, part in parts]
-                if indexes[-1].next_lsn > self.read_upto:
+                if parts[-1][1].next_lsn > self.read_upto:
                     wanted = DecodingRange(self.read_upto, upto, demand, is_strict=True, streamed=self.streamed)
-                    carried, window = step(source, self.runner, self._carried, indexes, wanted)
-                    self._given = _Given(
-                        Lsn(min(carried.lsn, upto)), carried, carried.lsn <= upto, window.blocks.after,
-                        statistics_of(window.plan, window.blocks.before),
-                    )  # fmt: skip
-                    return window
-                self._carried = carry(source, self.runner, self._carried, indexes)  # confirmed before, so that it is only planned
+                    return NextWindow.of(self.runner, self._carried, parts, wanted)
+                # confirmed before, so that it is only planned
+                self._carried = carry(parts[-1][0], self.runner, self._carried, [part for _, part in parts])
                 self._log.needed_from = self._carried.restart_lsn
         except BaseException:
             self._end_look()
             raise
         self._end_look()
-        return self._log.nothing_new
+        return self._log.nothing_new if limit.cut is None else self.next_window(demand, replace(limit, cut=None))
+
+    def goes_on_with(self, planned: NextWindow) -> bool:
+        """Whether this slot can be given what was planned for another at this place; where its log seems to be away, it has to look itself."""
+        if planned.source is not self._log.source:
+            try:
+                self._check(planned.source.segments)
+            except (CorruptWal, MissingHistory):
+                return False
+        self._end_look()
+        self._log.source = planned.source
+        self._log.back_to(planned.given.carried.lsn, planned.given.carried.last)
+        return True
+
+    def give(self, planned: NextWindow) -> Pipeline:
+        self._given = planned.given
+        return replace(planned.window, runner=self.runner)
 
     def _take_given(self) -> None:
         given, self._given = self._given, None
@@ -185,11 +186,13 @@ class AcquiredSlot:
 
     def _end_look(self) -> None:
         """Forget the windows that were planned and not taken: they are planned again."""
-        self._given = None
+        given, self._given = self._given, None
         if self._look is not None:
             self._look[1].close()
             self._look = None
-            self._log.back_to(self._carried.lsn, self._carried.last)
+        elif given is None:
+            return
+        self._log.back_to(self._carried.lsn, self._carried.last)
 
     def end_of_batch(self, size: WindowSize) -> Lsn:
         """Where what can be taken next ends, if it is to be one window of this size; `read_upto` if nothing is new. To poll up
@@ -209,21 +212,21 @@ class AcquiredSlot:
     def _windows(self, limit: Limit) -> _Windows:
         """What is new, up to the stretch in which the limit lies. That one is a window of its own, since it will have to be
         planned again."""
-        for parts in windows(self._news(limit.upto), weight_of, limit.window or self.window):
+        for parts in windows(self._news(limit.upto, limit.cut), weight_of, limit.window or self.window):
             if limit.upto is not None and len(parts) > 1 and parts[-1][1].next_lsn > limit.upto:
                 yield parts[:-1]
                 yield parts[-1:]
             else:
                 yield parts
 
-    def _news(self, upto: Lsn | None = None) -> Iterator[tuple[Source, Index]]:
-        """What is new, up to the stretch in which `upto` lies. Where decoding ends for the slot, so does what is new; who
+    def _news(self, upto: Lsn | None = None, cut: Lsn | None = None) -> Iterator[tuple[Source, Index]]:
+        """What is new, up to the stretch in which `upto` lies, or up to `cut`. Where decoding ends for the slot, so does what is new; who
         looks again from there on has the error. Raises MissingHistory (55000) once WAL that the slot needs is gone; it then is
         lost for good."""
         ahead, self._ahead = self._ahead, []
         taken = self.read_upto
         try:
-            for source, part in chain(ahead, self._log.look(self.runner, sharing(self.location, self._segments))):
+            for source, part in chain(ahead, self._log.look(self.runner, sharing(self.location, self._segments), cut)):
                 slot = self.slot
                 end = ends_for([part], slot.database_oid, slot.database, slot.confirmed_flush_lsn)
                 if end is not None and (upto is None or upto > end.at):
@@ -310,11 +313,8 @@ class AcquiredSlot:
     def check_ahead(self, upto: Lsn) -> None:
         """Raise UsageError for a position that the slot has passed."""
         if upto < self.slot.confirmed_flush_lsn:
-            raise UsageError(
-                f"cannot advance replication slot to {upto}, minimum is {self.slot.confirmed_flush_lsn}",
-                sqlstate="55000",
-                lsn=upto,
-            )
+            confirmed = self.slot.confirmed_flush_lsn
+            raise UsageError(f"cannot advance replication slot to {upto}, minimum is {confirmed}", sqlstate="55000", lsn=upto)
 
     def reach(self, upto: Lsn) -> Steps[Lsn]:
         """Where `advance` would get, which then needs no more than to `confirm` it."""

@@ -37,11 +37,12 @@ from tailrace.model import Lsn, timestamptz_of
 from tailrace.pipeline.following import NothingNew
 from tailrace.pipeline.pipeline import Pipeline
 from tailrace.plan.demand import OF_TABLES
-from tailrace.replication.acquired_slot import AcquiredSlot, Limit
+from tailrace.replication.acquired_slot import AcquiredSlot
 from tailrace.replication.apply_retry import ApplyRetry
 from tailrace.replication.earlier_log import earlier_windows
 from tailrace.replication.first_copy import FirstCopy, begin_anew, is_full
 from tailrace.replication.lake_warnings import LakeWarnings
+from tailrace.replication.next_window import Limit
 from tailrace.replication.receiving import Outage, may_pass
 from tailrace.replication.waiting import Waiter
 from tailrace.sources.received_log import ReceivedLog

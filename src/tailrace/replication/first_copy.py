@@ -29,7 +29,8 @@ from tailrace.past.tables_to_copy import CopiedRelation, relations_to_copy
 from tailrace.pipeline.following import NothingNew
 from tailrace.pipeline.pipeline import Pipeline
 from tailrace.plan.demand import OF_TABLES
-from tailrace.replication.acquired_slot import AcquiredSlot, Limit
+from tailrace.replication.acquired_slot import AcquiredSlot
+from tailrace.replication.next_window import Limit
 from tailrace.replication.waiting import Waiter
 from tailrace.slots.slot import Slot
 from tailrace.sources.received_log import ReceivedLog

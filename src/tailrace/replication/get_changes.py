@@ -16,7 +16,8 @@ from tailrace.pipeline.pipeline import Pipeline
 from tailrace.plan.demand import Demand
 from tailrace.plugins.lines import Lines
 from tailrace.plugins.output_plugin import OutputPlugin
-from tailrace.replication.acquired_slot import NO_LIMIT, AcquiredSlot, Limit
+from tailrace.replication.acquired_slot import AcquiredSlot
+from tailrace.replication.next_window import NO_LIMIT, Limit
 from tailrace.replication.waiting import Waiter
 
 

@@ -17,7 +17,8 @@ from tailrace.pipeline.following import POLL, NothingNew
 from tailrace.pipeline.pipeline import Pipeline
 from tailrace.plugins.output_plugin import OutputPlugin
 from tailrace.plugins.printing import few_at_a_time
-from tailrace.replication.acquired_slot import AcquiredSlot, Limit
+from tailrace.replication.acquired_slot import AcquiredSlot
+from tailrace.replication.next_window import Limit
 from tailrace.replication.waiting import Waiter
 from tailrace.replication.writers import Rows, Writer
 from tailrace.slots.consumer_session import ConsumerSession

@@ -11,9 +11,11 @@ from typing import TypeVar
 
 from tailrace.dataclass import dataclass
 from tailrace.model import Lsn
+from tailrace.pipeline.followed_end import FollowedEnd
 from tailrace.pipeline.runner import Runner
 from tailrace.replication.server_activity import ServerActivity
 from tailrace.replication.session_slots import SessionSlots
+from tailrace.replication.shared_plans import SharedPlans
 from tailrace.server.connected import ConnectedClients
 from tailrace.server.failed_logins import FailedLogins
 from tailrace.server.log import ServerLog
@@ -45,9 +47,10 @@ class Instance:
     def __post_init__(self) -> None:
         self.clients = ConnectedClients(self.settings.max_connections, self.settings.max_wal_senders)
         self.failed_logins = FailedLogins()
-        self.shared = SharedWindows(self.in_thread)
+        self.shared, self.plans = SharedWindows(self.in_thread), SharedPlans()
         self.engine, self.translations = DuckDbEngine(), KeptTranslations()
         self.catalogs = KeptCatalogs(self.settings.source, self.runner_for)
+        self.end = FollowedEnd(self.settings.source)
         segments = self.segments()
         self.major, self.system, self.segment_size = segments.major, segments.system, segments.segment_size
         self.snapshots = SourceSnapshots(self.settings.source, self.major)
@@ -68,8 +71,13 @@ class Instance:
         """A database as the client of this number, who has these privileges, sees it."""
         return SourceDatabase(
             self.settings.source, name, self.settings.state, self.runner_for, warn, temporary, pid, self.activity, privileges,
-            kept=self.catalogs,
+            kept=self.catalogs, end=self.end,
         )  # fmt: skip
+
+    def forget_shared(self) -> None:
+        """What streams have shared, once none is left."""
+        self.shared.forget()
+        self.plans.forget()
 
     def without_paths(self, fields: Mapping[str, str]) -> dict[str, str]:
         """An error's fields for a client, who is not to learn where the server has its files; the log has them."""

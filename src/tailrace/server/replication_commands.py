@@ -16,6 +16,7 @@ from tailrace.errors import MissingHistory, UsageError
 from tailrace.majors import FAILOVER_SLOTS, LONG_TIMELINES, supports
 from tailrace.model import Lsn
 from tailrace.plugins.output_plugin import OutputPlugin, shut_down
+from tailrace.plugins.registry import OURS
 from tailrace.replication import service
 from tailrace.replication.acquired_slot import AcquiredSlot
 from tailrace.replication.service import NewSlot
@@ -264,7 +265,12 @@ async def _start(command: grammar.StartReplicationCmd, session: ClientSession) -
             start = max(command.start, acquired.slot.confirmed_flush_lsn)
             await session.in_thread(acquired.go_to, start)
             session.client.kind = kind_of_stream(acquired.slot, plugin, dict(command.options))
-            await session.while_streaming(_sender(session, acquired, plugin, make_plugin), acquired.slot.name)
+            sender = _sender(session, acquired, plugin, make_plugin)
+            try:
+                await session.while_streaming(sender, acquired.slot.name)
+            finally:
+                if not sender.others():
+                    session.instance.forget_shared()
     return Result(tag="START_REPLICATION")
 
 
@@ -273,12 +279,14 @@ def _sender(
 ) -> WalSender:  # fmt: skip
     instance, client = session.instance, session.client
 
-    def has_company() -> bool:
-        return any(each.kind == client.kind and each.stream is not None for each in instance.clients if each is not client)
+    def others() -> list[str]:
+        streams = (each for each in instance.clients if each.stream is not None and each is not client)
+        return [each.kind for each in streams if each.database == client.database]
 
+    plans = instance.plans if plugin.name in OURS else None
     timeout = session.parameters.sender_timeout
     return WalSender(
-        session.link, acquired, plugin, make_plugin, instance.in_thread, timeout, instance.shared, client.kind, has_company
+        session.link, acquired, plugin, make_plugin, instance.in_thread, timeout, instance.shared, plans, client.kind, others
     )  # fmt: skip
 
 

@@ -10,10 +10,13 @@ warnings are each client's own.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from typing import Any
+
+import numpy as np
 
 from tailrace.errors import TailraceError
 from tailrace.model import Lsn
@@ -109,13 +112,13 @@ class SharedWindows:
             return
         finally:
             window.end(memory)
-            self._forget()
+            self.forget(MOST_BYTES)
 
-    def _forget(self) -> None:
+    def forget(self, most: int = 0) -> None:
         """The oldest that nobody reads, while there is more than may be kept."""
         total = sum(each.size for each in self._windows.values())
         for key, each in list(self._windows.items()):
-            if total <= MOST_BYTES:
+            if total <= most:
                 return
             if each.is_ended and not each.readers:
                 total -= each.size
@@ -130,11 +133,14 @@ def kind_of_stream(slot: Slot, plugin: OutputPlugin, options: Mapping[str, str |
     context = plugin.context
     facts = [
         slot.database_oid, plugin.name, sorted({**slot.options, **options}.items()), repr(context.style), context.work_mem,
-        context.two_phase, context.two_phase_since,
+        context.two_phase and context.two_phase_since,  # a slot has the latter in any case
     ]  # fmt: skip
     return json.dumps(facts)
 
 
-def key_of_window(kind: str, start: Lsn, window: Pipeline, plugin: OutputPlugin) -> str:
-    """Equal for windows in which streams of one kind are sent the same."""
-    return json.dumps([kind, int(start), int(window.log.end), plugin.memory], sort_keys=True)
+def key_of_window(kind: str, window: Pipeline, plugin: OutputPlugin) -> str:
+    """Equal for windows in which streams of one kind are sent the same: the same transactions and messages, whatever each has confirmed before."""
+    plan = window.plan
+    commits = hashlib.sha256(np.ascontiguousarray(plan.transactions.commit_lsn[plan.shown]).tobytes()).hexdigest()
+    messages = [int(message.lsn) for message in plan.messages]
+    return json.dumps([kind, int(window.log.end), commits, messages, plugin.memory], sort_keys=True)

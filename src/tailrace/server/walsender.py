@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
 from functools import partial
@@ -26,7 +26,9 @@ from tailrace.pipeline.following import NothingNew
 from tailrace.pipeline.pipeline import Pipeline
 from tailrace.plugins.output_plugin import OutputPlugin
 from tailrace.plugins.printing import few_at_a_time
-from tailrace.replication.acquired_slot import AcquiredSlot, Limit
+from tailrace.replication.acquired_slot import AcquiredSlot
+from tailrace.replication.next_window import Limit
+from tailrace.replication.shared_plans import SharedPlans
 from tailrace.replication.waiting import AsyncWaiter
 from tailrace.server.clock import now
 from tailrace.server.lag import LagTracker
@@ -43,12 +45,7 @@ from tailrace.wire.stream import (
     write_to_receiver,
 )
 
-
-def _never() -> bool:
-    return False
-
-
-FAR_BEHIND = Limit(window=WindowSize(wal_bytes=32 << 20, ends=100_000, kept_bytes=32 << 20))
+FAR_BEHIND = WindowSize(wal_bytes=32 << 20, ends=100_000, kept_bytes=32 << 20)
 _KNOWN_REPLIES = (b"r", b"h")
 _PIECE = 128 << 10
 _CONFIRM_EVERY = 0.5
@@ -88,8 +85,9 @@ class StreamPositions:
 
 @dataclass(slots=True)
 class WalSender:
-    """`make_plugin` starts up another plugin like its own. `timeout` is wal_sender_timeout in seconds; 0: none. While it `has_company`, other
-    streams of its `kind`, windows are decoded for all of them (`server.shared_windows`)."""
+    """`make_plugin` starts up another plugin like its own. `timeout` is wal_sender_timeout in seconds; 0: none. `others` are the kinds of the other
+    streams of the database. While there are some, windows are planned for all of them (`replication.shared_plans`); while there are some of its own
+    `kind`, windows are decoded for all of these (`server.shared_windows`)."""
 
     link: ClientLink
     acquired: AcquiredSlot
@@ -98,8 +96,9 @@ class WalSender:
     in_thread: InThread
     timeout: float
     shared: SharedWindows
+    plans: SharedPlans | None = None
     kind: str = ""
-    has_company: Callable[[], bool] = _never
+    others: Callable[[], Sequence[str]] = tuple
     positions: StreamPositions = field(default_factory=StreamPositions)
     timed_out: bool = False
     _waiter: AsyncWaiter = field(default_factory=AsyncWaiter)
@@ -149,7 +148,7 @@ class WalSender:
 
     async def _turn(self) -> None:
         """A window, or a wait."""
-        polled = await self.in_thread(self.acquired.poll, self.plugin.demand, FAR_BEHIND)
+        polled = await self.in_thread(self._poll)
         await self._confirm_if_due()
         if not isinstance(polled, NothingNew):
             await self._send(polled)
@@ -163,10 +162,15 @@ class WalSender:
         if not self._is_over:
             await self._waiter.wait(polled, self._confirmed + _CONFIRM_EVERY if self._has_to_confirm else float("inf"))
 
+    def _poll(self) -> Pipeline | NothingNew:
+        if self.plans is not None and self.others():
+            return self.plans.poll(self.acquired, self.plugin.demand, FAR_BEHIND)
+        return self.acquired.poll(self.plugin.demand, Limit(window=FAR_BEHIND))
+
     async def _send(self, window: Pipeline) -> None:
         sent, is_whole = 0, False
-        if self.kind and self.has_company():
-            key = key_of_window(self.kind, self.acquired.read_upto, window, self.plugin)
+        if self.kind and self.kind in self.others():
+            key = key_of_window(self.kind, window, self.plugin)
             shared = self.shared.open(key, partial(self._begun_anew, window, self.plugin.memory))
             async for frame in shared.read():
                 await self._send_frame(frame)

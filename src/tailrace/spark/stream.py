@@ -32,8 +32,9 @@ from tailrace.pipeline.pipeline import Pipeline
 from tailrace.plan.demand import OF_TABLES, Demand
 from tailrace.plugins.output_plugin import OutputPlugin
 from tailrace.publications.subscription import Subscription, publication_names, shown_relation
-from tailrace.replication.acquired_slot import AcquiredSlot, Limit
+from tailrace.replication.acquired_slot import AcquiredSlot
 from tailrace.replication.get_changes import new_windows
+from tailrace.replication.next_window import Limit
 from tailrace.replication.retention import receiving_log
 from tailrace.sources.received_log import ReceivedLog
 from tailrace.spark.changed_table import ChangedTable, has_partitions

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, TypeVar
 from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.model import NAMEDATALEN, Lsn
+from tailrace.pipeline.followed_end import FollowedEnd
 from tailrace.pipeline.following import Steps
 from tailrace.pipeline.runner import Runner
-from tailrace.pipeline.scanning import scanned
 from tailrace.replication.acquired_slot import AcquiredSlot
 from tailrace.replication.origin_file import OriginFile
 from tailrace.replication.server_activity import ServerActivity, read_activity
@@ -28,7 +28,6 @@ from tailrace.replication.waiting import Waiter, finish
 from tailrace.slots.slot import Slot, check_name
 from tailrace.sources.named import SourceName, directory_of, files_of
 from tailrace.sources.received_log import ReceivedLog
-from tailrace.sources.source import Source
 from tailrace.sql.interrupt import Interrupt
 from tailrace.sql.privileges import UNRESTRICTED, Privileges
 from tailrace.storage.segment_files import open_segments
@@ -49,7 +48,8 @@ RunnerFor = Callable[[int], Runner]
 class SourceDatabase:
     """`name` is the database's, `source` names the log, `state` the state location. `temporary` are the slots that end with the session, which others
     know by its number, `pid`. `activity_here` tells who is connected, where this is the server. `kept` are the catalogs, of this
-    session alone if nobody gives others. `settings_here` has the rows of pg_settings, where this is the server."""
+    session alone if nobody gives others; `end`, where the log ends, as a server keeps it. `settings_here` has the rows of pg_settings,
+    where this is the server."""
 
     source: SourceName
     name: str
@@ -62,6 +62,7 @@ class SourceDatabase:
     privileges: Privileges = UNRESTRICTED
     notice: Callable[[str], None] = lambda text: None
     kept: KeptCatalogs | None = None
+    end: FollowedEnd | None = None
     interrupt: Interrupt = field(default_factory=Interrupt)
     settings_here: Callable[[], list[dict[str, object]]] | None = None
     _told_untracked: set[str] = field(default_factory=set)
@@ -156,17 +157,7 @@ class SourceDatabase:
 
     def end_of_log(self) -> Lsn:
         """Behind the last whole record at hand."""
-        segments = self.segments()
-        first = Lsn(max(segments.first_lsn, segments.stop_lsn - segments.segment_size))
-        source = Source.open(self.source, first, for_catalogs=False)
-        if source.control is not None and segments.first_lsn <= source.control.checkpoint:
-            first = Lsn(min(first, source.control.checkpoint))
-            source = Source.open(self.source, first, for_catalogs=False)
-        runner = self.runner_for(source.segments.stop_lsn - first)
-        end = first
-        for part in scanned(source.segments, runner, first):
-            end = Lsn(part.next_lsn)
-        return end
+        return (self.end or FollowedEnd(self.source)).find(self.runner_for)
 
     def catalogs(self, at: Lsn | None, style: TextStyle) -> CatalogTables:
         """The database's catalogs at an LSN, or where the log ends."""
