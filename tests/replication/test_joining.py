@@ -103,9 +103,7 @@ def test_under_a_storm(server: Server, tmp_path: Path, seed: int) -> None:
     server.say("CREATE PUBLICATION p FOR TABLE plain")
     with storm(server, seed):
         _mirrored(server, tmp_path)
-        with subprocess.Popen(
-            _words(server, tmp_path, "--follow", "--every", "0.3s"), stderr=subprocess.PIPE, text=True
-        ) as process:
+        with _following(server, tmp_path) as process:
             for statement in ("ADD TABLE pair", "ADD TABLE long", "DROP TABLE plain", "ADD TABLE plain, bag"):
                 server.say(f"ALTER PUBLICATION p {statement}")
                 _await_lake(server, tmp_path, process)
