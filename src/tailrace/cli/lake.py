@@ -105,7 +105,7 @@ def _facts(catalog: LakeCatalog, state: Path | None, slot: str) -> dict[str, Any
         "complete": str(catalog.complete), "commit_time": at.isoformat(sep=" ") if at is not None else None,
         "age_seconds": round(max(0.0, time.time() - at.timestamp()), 3) if at is not None else None,
         "system": str(catalog.system), "timeline": catalog.timeline, "database": catalog.database,
-        "publications": ", ".join(catalog.publications) or None,
+        "publications": ", ".join(catalog.publications) or None, "joining": ", ".join(_joining(catalog)) or None,
     }  # fmt: skip
     if state is not None:
         found = SlotLocation.open(state, warn=warn).slot(slot)
@@ -116,6 +116,12 @@ def _facts(catalog: LakeCatalog, state: Path | None, slot: str) -> dict[str, Any
         )
         facts |= {"confirmed_flush_lsn": str(found.confirmed_flush_lsn), "lag_bytes": max(0, (end or 0) - catalog.complete)}
     return facts
+
+
+def _joining(catalog: LakeCatalog) -> list[str]:
+    """The tables that wait for a copy, by oid where the lake does not have them yet."""
+    tables = [(oid, catalog.tables.get(oid)) for oid in catalog.joining]
+    return [f"table {oid}" if table is None else write_table_name(table.schema, table.name) for oid, table in tables]
 
 
 def _table(store: Store, format: str, table: LakeTable) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -63,6 +63,8 @@ class AskedSlot:
     restore_command: str = ""
     copy_rate: int | None = None
     """Bytes a second that the copy reads at most."""
+    copy_again: Sequence[str] = ()
+    """Tables that are copied anew, by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +127,7 @@ def mirror(asked: AskedSlot, to: AskedLake, pace: Pace, until: Until, *, as_json
                 check_lake(asked.state, asked.name, lake.store.url)
                 worker = ApplyWorker(
                     slot, lake, pace, until, publications, asked.captured, shown.tell, reception.raise_failure,
-                    copies=asked.copies and is_dsn(asked.source), copy_progress=shown.copied, copy_rate=asked.copy_rate,
+                    copies=asked.copies and is_dsn(asked.source), copy_again=asked.copy_again, copy_progress=shown.copied, copy_rate=asked.copy_rate,
                 )  # fmt: skip
                 reception.on_failure = worker.waiter.wake
                 with _ended_by(worker.stop):
@@ -171,7 +173,8 @@ class _Shown:
 
 def copy_in_words(done: CopyProgress) -> str:
     left = "" if done.seconds_left is None else f", {timedelta(seconds=round(done.seconds_left))} left"
-    return f"first copy of the tables, {done.rows:,} rows, {done.bytes >> 20:,} of {done.of_bytes >> 20:,} MB{left}"
+    what = "first copy of the tables" if done.is_first else "tables join, others wait"
+    return f"{what}, {done.rows:,} rows, {done.bytes >> 20:,} of {done.of_bytes >> 20:,} MB{left}"
 
 
 def commit_time(committed: int) -> datetime | None:

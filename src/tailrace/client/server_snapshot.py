@@ -187,6 +187,21 @@ def write_something(dsn: str, database: str) -> None:
         raise as_ours(error, database) from error
 
 
+def tables_named(dsn: str, database: str, names: Sequence[str]) -> list[int]:
+    """The oids of tables. Raises UsageError for names that mean none."""
+    import psycopg  # noqa: PLC0415 - only those who connect need it
+
+    try:
+        with _session(dsn, database) as connection:
+            found = [connection.execute("SELECT to_regclass(%s)::oid::bigint", (name,)).fetchone()[0] for name in names]
+    except psycopg.Error as error:
+        raise as_ours(error, database) from error
+    for name, oid in zip(names, found, strict=True):
+        if oid is None:
+            raise UsageError(f'relation "{name}" does not exist', sqlstate="42P01")
+    return [int(oid) for oid in found]
+
+
 def await_commits(dsn: str, database: str, patience: float = 30.0) -> None:
     """Wait until all is visible that has a commit record in the log by now, so that the next snapshot sees it: a transaction is invisible while its
     COMMIT waits for a synchronous standby. One that does not come to an end, and does not wait for that, has no commit record. Raises PeerError where
@@ -275,7 +290,7 @@ def _await_older(connection: Any, tell: Callable[[str], None], is_stopping: Call
             return False
         if not told and time.monotonic() - began > _TOLD_AFTER:
             told = True
-            tell(f"waiting for transactions that began before the log is received: {who_runs(ask)}")
+            tell(f"waiting for transactions that began before tables can be copied: {who_runs(ask)}")
         time.sleep(_POLL)
     return True
 

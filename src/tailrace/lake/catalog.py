@@ -84,6 +84,13 @@ def no_table_any_more(table: LakeTable) -> MissingHistory:
     )
 
 
+def something_else(table: LakeTable) -> UsageError:
+    """The error where another table lies there."""
+    return UsageError(
+        f'folder "{table.folder}" of the lake holds something else than the catalog says', hint="Put back what was there.", sqlstate="55000"
+    )  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class LakeCatalog:
     """All tables have the changes of transactions that commit before `complete` in the database of one system, of which the last commits at
@@ -102,7 +109,10 @@ class LakeCatalog:
     format: str = "delta"
     """Of its tables (`lake/formats.py`)."""
     awaits_copy: bool = False
-    """Whether some of its tables are still to be copied from the source: readers are told nothing of it before that."""
+    """Whether it begins with a copy of its tables that is not complete yet: a table is there once it is `copied`."""
+    joining: tuple[int, ...] = ()
+    """Tables, by oid, whose rows are to be copied although the lake has begun: they get no changes before that. One that is there already holds what
+    it held before; if it says that it was `copied`, its next version is that copy (`lake/table_copy.py`)."""
 
     @classmethod
     def begun(cls, span: FeedSpan, layout: str = "mirror", format: str = "delta") -> LakeCatalog:
@@ -148,6 +158,21 @@ class LakeCatalog:
         taken = {table.folder for table in self.tables.values()}
         plain = folder_name(relation.schema, relation.name, relation.oid)
         return folder_name(relation.schema, relation.name, relation.oid, second=True) if plain in taken else plain
+
+    @property
+    def awaits_tables(self) -> bool:
+        """Whether any is still to be copied from the source: until then readers are told nothing of what is complete."""
+        return self.awaits_copy or bool(self.joining)
+
+    def is_at_hand(self, oid: int) -> bool:
+        """Whether a table gets changes: one that is to be copied will have them by the copy."""
+        if oid in self.joining:
+            return False
+        return not self.awaits_copy or (oid in self.tables and self.tables[oid].copied is not None)
+
+    def is_to_be_refilled(self, oid: int) -> bool:
+        """Whether a table that is to be copied is there, with what it held before."""
+        return oid in self.joining and oid in self.tables and self.tables[oid].version >= 0
 
     def with_table(self, table: LakeTable) -> LakeCatalog:
         return replace(self, tables={**self.tables, table.oid: table})
@@ -204,7 +229,7 @@ def write_catalog(catalog: LakeCatalog) -> bytes:
     facts = {
         "written": uuid.uuid4().hex,  # no two are equal: a store knows an object by a checksum of its bytes
         "system": str(catalog.system), "timeline": catalog.timeline, "database": catalog.database, "publications": list(catalog.publications),
-        "layout": catalog.layout, "format": catalog.format, "awaits_copy": catalog.awaits_copy,
+        "layout": catalog.layout, "format": catalog.format, "awaits_copy": catalog.awaits_copy, "joining": list(catalog.joining),
         "complete": str(catalog.complete), "committed": catalog.committed,
         "stood": catalog.fingerprint.facts() if catalog.fingerprint else None,
         "tables": list(map(_facts_of, catalog.tables.values())),
@@ -245,6 +270,7 @@ def _catalog_from(facts: dict[str, Any], _: object) -> LakeCatalog:
         int(facts["system"]), fact(facts["timeline"], int), fact(facts["database"], int), tuple(facts["publications"]),
         Lsn.parse(facts["complete"]), fact(facts["committed"], int), LogFingerprint.of(facts["stood"]), {each.oid: each for each in tables},
         fact(facts.get("layout", "mirror"), str), fact(facts.get("format", "delta"), str), fact(facts.get("awaits_copy", False), bool),
+        tuple(fact(each, int) for each in fact(facts.get("joining", []), list)),
     )  # fmt: skip
 
 

@@ -22,7 +22,7 @@ from tailrace.changes import change_schema
 from tailrace.dataclass import dataclass
 from tailrace.errors import MissingHistory, UsageError
 from tailrace.feed import Feed, FeedSpan, FeedTable, WantedTable
-from tailrace.lake.catalog import LakeCatalog, LakeTable, StoredCatalog, no_table_any_more
+from tailrace.lake.catalog import LakeCatalog, LakeTable, StoredCatalog, no_table_any_more, something_else
 from tailrace.lake.files.data_files import data_file_name
 from tailrace.lake.files.file_changes import EditedFiles
 from tailrace.lake.files.workers import Workers
@@ -207,7 +207,7 @@ class Lake:
         """Those with changes, and those of the lake that were dropped or got another name, other comments, or, where that matters, other columns."""
         tables = {}
         for oid, each in feed.tables().items():
-            if not is_followed(each.relation) or not _is_at_hand(catalog, oid):
+            if not is_followed(each.relation) or not catalog.is_at_hand(oid):
                 continue
             relation = self._shown(feed, catalog.tables.get(oid), each.relation)
             if relation is not None and (each.relation.kind == "r" or feed.span.publications):
@@ -215,7 +215,7 @@ class Lake:
         others = {
             oid: table
             for oid, table in catalog.tables.items()
-            if oid not in tables and table.dropped is None and _is_at_hand(catalog, oid)
+            if oid not in tables and table.dropped is None and catalog.is_at_hand(oid)
         }
         anew = feed.defined_anew(others.keys())
         for oid, table in others.items():
@@ -271,10 +271,7 @@ class Lake:
         if found.is_there:
             position = position_of(found.open(), feed.span)
             if position is None or position.oid != table.oid:
-                raise UsageError(
-                    f'folder "{table.folder}" of the lake holds something else than the catalog says',
-                    hint="Put back what was there.", sqlstate="55000",
-                )  # fmt: skip
+                raise something_else(table)
             if found.version < table.version:
                 raise UsageError(
                     f'folder "{table.folder}" of the lake has version {found.version} of its table, and had version {table.version}',
@@ -381,11 +378,6 @@ class Lake:
             yield run
         finally:
             run.delete([each.name for each in run.list()])
-
-
-def _is_at_hand(catalog: LakeCatalog, oid: int) -> bool:
-    """Whether a table can be brought up: where some are to be copied, a table that is not there will have its changes by the copy."""
-    return not catalog.awaits_copy or (oid in catalog.tables and catalog.tables[oid].copied is not None)
 
 
 def _copied_of(catalog: LakeCatalog) -> dict[int, SeenTransactions]:

@@ -3,6 +3,9 @@
 In: a lake that awaits the tables, their rows in parts (`copy_feed.py`), and which transactions the snapshot has seen that they are of. Out: for each
 table what was done. Where a table holds rows as the source does, workers write them to the files that become the table's; where it holds something
 else, they are staged as changes are. A table of which the catalog does not say that it was copied is not: its folder is emptied before.
+
+A table that was in the lake, and joins it once more, goes on from there: as if a TRUNCATE had removed its rows just before the copy's were inserted,
+in one commit. As no such commit may be made twice, the catalog says before under which snapshot its next version is made (`take_up_refilled`).
 """
 
 from __future__ import annotations
@@ -21,32 +24,37 @@ from tailrace.apply.seen_transactions import SeenTransactions
 from tailrace.changes import row_schema
 from tailrace.copy_feed import CopiedTable, CopyFeed, CopyPiece
 from tailrace.dataclass import dataclass
-from tailrace.feed import FeedTable
-from tailrace.lake.catalog import LakeTable
+from tailrace.feed import FeedTable, TableTruncation
+from tailrace.lake.catalog import LakeTable, no_table_any_more, something_else
 from tailrace.lake.files.data_files import DataFiles
 from tailrace.lake.files.file_changes import EditedFiles, FileChanges
 from tailrace.lake.files.row_files import RowFiles, write_rows
 from tailrace.lake.files.statistics import without_statistics
 from tailrace.lake.lake import Lake, TableApplied
-from tailrace.lake.position import TableIdentity
+from tailrace.lake.position import TableIdentity, position_of
+from tailrace.lake.quarantine import NamedBatches
 from tailrace.lake.staging import STAGED, FileWritten, Staged, quarantine_file, write_changes
+from tailrace.lake.table import OpenTable
 from tailrace.lake.table_change import BroughtUp
-from tailrace.lake.target_tables import TargetTable, check_fit
+from tailrace.lake.target_tables import TargetTable, check_fit, kept_style
 from tailrace.lake.trouble import quarantine_copied
-from tailrace.model import Relation
+from tailrace.model import Lsn, Relation
 from tailrace.quarantine.unfit_rows import UnfitRows
 from tailrace.storage.store import Store
+from tailrace.types.times.calendar import UNIX_TO_POSTGRES_USECS
 
 _SAID = 2.0
 """Seconds in which the catalog is told once of tables that were made: of many small ones it hears together."""
 
+SPAN_BYTES = 8
+"""Of the span of a copy, which ends where the lake is: rows that are copied count as committed there, and no record begins in between."""
 Work = Callable[[CopyPiece], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class CopyProgress:
     """How many parts are done, of how many; how many rows these have; how many bytes they take at the source, and all of them, about; and how many
-    seconds that took."""
+    seconds that took. It `is_first` unless other tables of the lake wait meanwhile."""
 
     parts: int
     of_parts: int
@@ -54,6 +62,7 @@ class CopyProgress:
     bytes: int
     of_bytes: int
     seconds: float
+    is_first: bool = True
 
     @property
     def seconds_left(self) -> float | None:
@@ -83,19 +92,19 @@ class TableCopy:
         shares = {each.relation.oid: each.size / max(1, len(each.parts)) for each in self.feed.copied}
         whole, done_bytes, count, rows = sum(each.size for each in self.feed.copied), 0.0, 0, 0
         with lake.staging() as files:
-            way: Any = (
-                _AsRows(lake, targets, files) if lake.layout.has_rows_alone else _AsChanges(lake, targets, self.feed, files)
-            )
+            ways = _ways(lake, targets, self.feed, files)
             try:
-                results = iter(self.feed.run(way.work, parts))
+                results = iter(self.feed.run(lambda piece: ways[piece.oid].work(piece), parts))
                 for each in self.feed.copied:
                     oid, quarantined = each.relation.oid, list[FileWritten]()
+                    way = ways[oid]
                     for result in islice(results, len(each.parts)):
                         quarantined += way.take(oid, result)
                         count, rows, done_bytes = count + 1, rows + way.rows_of(result), done_bytes + shares[oid]
                         if self.progress is not None:
+                            seconds = time.monotonic() - began
                             self.progress(
-                                CopyProgress(count, len(parts), rows, round(done_bytes), whole, time.monotonic() - began)
+                                CopyProgress(count, len(parts), rows, round(done_bytes), whole, seconds, catalog.awaits_copy)
                             )
                     self._made[oid] = made = way.made(self._settled(targets[oid], quarantined, files))
                     yield TableApplied.of(targets[oid].name, made)
@@ -103,7 +112,8 @@ class TableCopy:
                         self._say()
                         said = time.monotonic()
             finally:
-                way.abandon()
+                for way in set(ways.values()):
+                    way.abandon()
                 self._say()
         lake.quarantine.tidy(lake.names_of, self.feed.span.stop)
 
@@ -117,40 +127,56 @@ class TableCopy:
         return target
 
     def _begin(self) -> None:
-        """The tables have folders, and there is nothing in them. What a run that died had begun to copy goes."""
+        """The tables have folders, and there is nothing in those that are new. What a run that died had begun to copy goes."""
         lake, catalog = self.lake, self.lake.catalog
         assert catalog is not None, "it awaits the tables"
-        emptied = [table.folder for table in catalog.tables.values() if table.copied is None]
-        kept = {oid: table for oid, table in catalog.tables.items() if table.copied is not None}
-        for table in catalog.tables.values():
+        known = catalog
+        emptied = {
+            oid: table.folder
+            for oid, table in known.tables.items()
+            if not known.is_at_hand(oid) and not known.is_to_be_refilled(oid)
+        }
+        for table in known.tables.values():
             lake.forget(table)
-        catalog = replace(catalog, tables=kept)
+        catalog = replace(known, tables={oid: table for oid, table in known.tables.items() if oid not in emptied})
         for each in self.feed.copied:
             relation = each.relation
+            if known.is_to_be_refilled(relation.oid):
+                there = catalog.tables[relation.oid]
+                version = lake.opened(there).version
+                catalog = catalog.with_table(replace(there.named_as(relation), version=version, copied=self.seen))
+                continue
             table = LakeTable(relation.oid, catalog.folder_for(relation), relation.schema, relation.name)
             catalog = catalog.with_table(table)
-            emptied.append(table.folder)
+            emptied[relation.oid] = table.folder
         lake.replace_catalog(catalog)
         lake.quarantine_news = []
-        anew = {each.relation.oid for each in self.feed.copied}
-        lake.quarantine.remove({batch for oid, batch in lake.quarantine.counts() if oid in anew})
-        for name in dict.fromkeys(emptied):
+        lake.quarantine.remove({batch for oid, batch in lake.quarantine.counts() if oid in emptied})
+        for name in dict.fromkeys(emptied.values()):
             folder = lake.store.below(name)
             folder.delete([found.name for found in folder.list()])
 
     def _target(self, copied: CopiedTable, table: LakeTable) -> TargetTable:
-        lake, span = self.lake, self.feed.span
+        lake, span, catalog = self.lake, self.feed.span, self.lake.catalog
+        assert catalog is not None, "it awaits the tables"
         check_fit(FeedTable(copied.relation), span)
-        return TargetTable(
-            copied.relation,
-            None,
-            lake.style,
-            lake.opened(table),
-            None,
-            span,
-            self.feed.fingerprint_before,
-            comments=copied.comments,
-        )
+        found, fingerprint_before = lake.opened(table), self.feed.fingerprint_before
+        target = TargetTable(copied.relation, None, lake.style, found, None, span, fingerprint_before, comments=copied.comments)
+        if not catalog.is_to_be_refilled(table.oid):
+            return target
+        if not found.is_there:
+            raise no_table_any_more(table)
+        there = found.open()
+        if (position := position_of(there, span)) is None or position.oid != table.oid:
+            raise something_else(table)
+        before = Lsn(span.stop - 2)  # the copy's rows commit behind it
+        emptied = TableTruncation(before, before, (self.feed.time or UNIX_TO_POSTGRES_USECS) - UNIX_TO_POSTGRES_USECS)
+        lake.quarantine.is_touched = True
+        is_over = lake.layout.has_rows_alone and bool(NamedBatches.of(there).names)
+        refilled = replace(
+            target, position=position, style=kept_style(lake.style, position), truncations=(emptied,), quarantine="" if is_over else None
+        )  # fmt: skip
+        return lake.layout.shaped(refilled, ())
 
     def _say(self) -> None:
         """What was made since counts."""
@@ -163,9 +189,40 @@ class TableCopy:
             made = replace(
                 catalog.tables[oid], version=done.version.version, changed=self.feed.span.stop, copied=self.seen, held=None
             )
-            catalog = catalog.with_table(made)
+            catalog = replace(catalog.with_table(made), joining=tuple(each for each in catalog.joining if each != oid))
         self._made.clear()
         self.lake.replace_catalog(catalog)
+
+
+def take_up_refilled(lake: Lake) -> None:
+    """What a run that died has refilled, and has not said so, is in the lake: a version came behind the one at which the table was to be refilled."""
+    catalog = lake.catalog
+    assert catalog is not None, "it awaits the tables"
+    known = catalog
+    for oid in known.joining:
+        if not known.is_to_be_refilled(oid) or (table := known.tables[oid]).copied is None:
+            continue
+        if (found := lake.opened(table).refreshed()).version > table.version and _is_of_copy(found.open()):
+            table = replace(table, version=found.version, changed=max(table.changed, catalog.complete), held=None)
+            catalog = replace(catalog.with_table(table), joining=tuple(each for each in catalog.joining if each != oid))
+    if catalog is not known:
+        lake.replace_catalog(catalog)
+
+
+def _is_of_copy(table: OpenTable) -> bool:
+    """Whether its last commit was a copy's: others gather files meanwhile."""
+    said = table.said()
+    return said is not None and Lsn.parse(said["to"]) - Lsn.parse(said["from"]) == SPAN_BYTES
+
+
+def _ways(lake: Lake, targets: Mapping[int, TargetTable], feed: CopyFeed, files: Store) -> dict[int, Any]:
+    """How each table is made: a new one from files that workers write of its rows, if it is to have nothing else."""
+    alone = {oid: target for oid, target in targets.items() if lake.layout.has_rows_alone and target.position is None}
+    others = {oid: target for oid, target in targets.items() if oid not in alone}
+    return {
+        **dict.fromkeys(alone, _AsRows(lake, alone, files)),
+        **dict.fromkeys(others, _AsChanges(lake, others, feed, files)),
+    }  # fmt: skip
 
 
 class _AsRows:

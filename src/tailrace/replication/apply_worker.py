@@ -25,6 +25,7 @@ import numpy as np
 
 from tailrace.catalog.state.catalog_state import CatalogState
 from tailrace.client.copy_rate import CopyRate
+from tailrace.client.server_snapshot import tables_named
 from tailrace.dataclass import dataclass
 from tailrace.errors import MissingHistory, Overtaken, PeerError, UsageError
 from tailrace.feed import FeedSpan
@@ -41,6 +42,7 @@ from tailrace.replication.acquired_slot import AcquiredSlot
 from tailrace.replication.apply_retry import ApplyRetry
 from tailrace.replication.earlier_log import earlier_windows
 from tailrace.replication.first_copy import FirstCopy, begin_anew, is_full
+from tailrace.replication.joining import Joining
 from tailrace.replication.lake_warnings import LakeWarnings
 from tailrace.replication.next_window import Limit
 from tailrace.replication.receiving import Outage, may_pass
@@ -105,7 +107,9 @@ class ApplyWorker:
     tell: Callable[[WindowApplied], None] = _nothing
     check: Callable[[], None] = _nothing
     copies: bool = False
-    """Whether a lake that begins with a live server's log gets a copy of its tables first."""
+    """Whether a lake that begins with a live server's log gets a copy of its tables first, and later of those that join it."""
+    copy_again: Sequence[str] = ()
+    """Tables of which what the lake has is replaced by a copy, by name."""
     copy_progress: Callable[[CopyProgress], None] | None = None
     copy_rate: int | None = None
     """Bytes a second that it reads at most."""
@@ -113,11 +117,13 @@ class ApplyWorker:
     is_stopping: bool = False
     _readers: CompleteTable = field(init=False)
     _warnings: LakeWarnings = field(init=False)
+    _joining: Joining = field(init=False)
 
     def __post_init__(self) -> None:
         self._readers = CompleteTable.of(self.lake.store, self.lake.format.name)
         is_new = self.lake.catalog is None or not self.lake.catalog.tables
         self._warnings = LakeWarnings(self.acquired.location.warn, is_new)
+        self._joining = Joining(self.acquired.location, self.lake, self.publications, self.copies)
 
     def stop(self) -> None:
         """End behind the commit that is being made. May be called from anywhere."""
@@ -143,6 +149,8 @@ class ApplyWorker:
             outage.file = ""
             if not isinstance(polled, NothingNew):
                 self._take_window(polled, began)
+            elif self._awaits_tables:
+                self._copy_tables()
             elif polled.in_doubt or not self._is_at_end:
                 self.waiter.wait(polled, self._latest_look)
             else:
@@ -169,31 +177,46 @@ class ApplyWorker:
         timeline = max(slot.timeline, catalog.timeline)
         span = FeedSpan(slot.system, timeline, catalog.complete, catalog.complete, slot.database_oid, self.publications)
         catalog.check_is_of(span, lake.store.url)
-        if catalog.awaits_copy:
+        if catalog.awaits_tables:
             self._check_copies()
+        if catalog.awaits_copy:
             if catalog.complete < slot.confirmed_flush_lsn:  # it was begun with another slot
                 begin_anew(lake, slot)
             return
         self._warnings.of_catalog(catalog)
-        self._readers.advance(catalog)
+        if not catalog.joining:
+            self._readers.advance(catalog)
         if is_received_log:
             self._await_others(catalog)
+        self._ask_for_copies()
+
+    def _ask_for_copies(self) -> None:
+        """Raises UsageError for names that mean no table, and where nobody copies."""
+        if not self.copy_again:
+            return
+        if (log := ReceivedLog.of(self.acquired.slot.source)) is None or not self.copies:
+            raise UsageError(
+                "tables can only be copied from a server that is connected to, and not with --no-copy", sqlstate="42601"
+            )
+        self._joining.copy_again(tables_named(log.dsn, self.acquired.slot.database, self.copy_again))
 
     def _check_copies(self) -> None:
         """Raise UsageError where the lake awaits tables that nobody is going to copy."""
         if ReceivedLog.of(self.acquired.slot.source) is None or not self.copies:
             raise UsageError(
                 f'lake "{self.lake.store.url}" awaits a copy of its tables',
-                hint="Go on with the connection string and the state location with which it was begun, or remove it.", sqlstate="55000",
+                hint="Go on with the connection string and the state location with which it was begun, and without --no-copy; or remove it.",
+                sqlstate="55000",
             )  # fmt: skip
 
     def _copy_tables(self) -> None:
         """Until the lake has its tables' rows, or this is to stop."""
-        if not self._awaits_copy or self.is_stopping:
+        if not self._awaits_tables or self.is_stopping:
             return
+        self._check_copies()
         began = time.monotonic()
         copy = FirstCopy(
-            self.acquired, self.lake, self.publications, self.pace.window, self.pace.follows, self._take_before_copy,
+            self.acquired, self.lake, self._joining, self.pace.window, self.pace.follows, self._take_before_copy,
             lambda: self.is_stopping, self.check, self.waiter, self.copy_progress,
             CopyRate(self.copy_rate) if self.copy_rate else None,
         )  # fmt: skip
@@ -206,6 +229,7 @@ class ApplyWorker:
 
     def _take_before_copy(self, window: Pipeline) -> None:
         """What of a window is of tables that are copied already. Others are copied behind it."""
+        self._joining.note(window)
         if self._applied(window, time.monotonic()) is not None:
             self.acquired.confirm(window.span.stop)
 
@@ -229,6 +253,11 @@ class ApplyWorker:
             acquired.go_to(acquired.read_upto)  # the window was not taken
             self.until = Until(cut)
             return
+        self._joining.note(window)
+        if self._awaits_tables and not is_full(window, self.pace.window):
+            acquired.go_to(acquired.read_upto)  # it comes again once the tables are copied
+            self._copy_tables()
+            return
         stop = window.span.stop
         catalog = self._applied(window, began)
         if catalog is None or catalog.complete > stop:
@@ -247,7 +276,7 @@ class ApplyWorker:
 
     def _take_earlier(self) -> None:
         """What commits before the slot begins, and is not in the lake: nothing of it is confirmed."""
-        if self._awaits_copy:
+        if self._awaits_tables:
             return
         while (windows := earlier_windows(self.acquired, self.lake, self.captured, self.until.lsn, self.pace.window)) is not None:
             cut = None
@@ -255,6 +284,7 @@ class ApplyWorker:
                 for window in windows:
                     if self.is_stopping or (cut := self._cut_of(window)) is not None:
                         break
+                    self._joining.note(window)
                     self._applied(window, time.monotonic())
             if cut is None:
                 return
@@ -264,7 +294,7 @@ class ApplyWorker:
         """The lake's catalog once the window is in it; None if it is not, since somebody has stopped this."""
         feed = window.publishing(self.publications, self.acquired.location.path) if self.publications else window
         committed, full = _last_commit(window), is_full(window, self.pace.window)
-        if not self._awaits_copy:
+        if not self._awaits_tables:
             self._warnings.of_window(feed)
         again = ApplyRetry(self.lake, self.pace.follows, self.acquired.location.warn)
         while not self.is_stopping:
@@ -272,7 +302,7 @@ class ApplyWorker:
                 applied = self.lake.apply(feed, committed)
                 if (catalog := self.lake.catalog) is None:  # there is nothing before the slot
                     return None
-                if not catalog.awaits_copy:
+                if not catalog.awaits_tables:
                     self._readers.advance(catalog)
             except (Overtaken, PeerError) as error:
                 self.waiter.sleep(time.monotonic() + again.pause_after(error))
@@ -301,8 +331,8 @@ class ApplyWorker:
         return self.is_stopping or (self.until.lsn is not None and self.acquired.read_upto >= self.until.lsn)
 
     @property
-    def _awaits_copy(self) -> bool:
-        return self.lake.catalog is not None and self.lake.catalog.awaits_copy
+    def _awaits_tables(self) -> bool:
+        return self.lake.catalog is not None and self.lake.catalog.awaits_tables
 
     @property
     def _is_at_end(self) -> bool:

@@ -1,8 +1,11 @@
-"""The first copy of a lake: what the source's tables hold before their changes are followed.
+"""The first copy of tables: what the source's hold before their changes are followed, as a lake begins, and as tables join it.
 
 In: a slot of a live server's log, and a lake that awaits tables. Out: the lake with all rows that a snapshot sees of them, in which the tables are
 locked, and of each table which transactions that has seen, whose changes are not applied again. While they are locked nobody alters or truncates the
 tables: they are in the snapshot as the log has them where it was taken.
+
+What the snapshot has not seen must be published from its first record on. So transactions are waited for that run when a copy begins, and a table
+that joins behind that is copied by the next.
 
 Each table is there once it is copied, and stays when the run dies: the next one brings it along as far as the log reaches, with the snapshot that
 it was copied under, and copies the others under a snapshot of its own. Parts of a table are of one snapshot: a row that an UPDATE moves from one part
@@ -13,16 +16,20 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import field, replace
 
 from tailrace.catalog.history.comments import comments_at
+from tailrace.catalog.names.qualified_names import write_table_name
 from tailrace.client.copy_rate import CopyRate
 from tailrace.client.server_snapshot import ServerSnapshot, write_something
+from tailrace.client.wal_archive import written_upto
 from tailrace.copy_feed import CopiedTable, CopyFeed
 from tailrace.dataclass import dataclass
+from tailrace.lake.catalog import LakeCatalog
 from tailrace.lake.lake import Lake, TableApplied
-from tailrace.lake.table_copy import CopyProgress, TableCopy
+from tailrace.lake.position import position_of
+from tailrace.lake.table_copy import SPAN_BYTES, CopyProgress, TableCopy, take_up_refilled
 from tailrace.lake.trouble import QUARANTINE
 from tailrace.model import Lsn
 from tailrace.past.tables_to_copy import CopiedRelation, relations_to_copy
@@ -30,6 +37,7 @@ from tailrace.pipeline.following import NothingNew
 from tailrace.pipeline.pipeline import Pipeline
 from tailrace.plan.demand import OF_TABLES
 from tailrace.replication.acquired_slot import AcquiredSlot
+from tailrace.replication.joining import Joining
 from tailrace.replication.next_window import Limit
 from tailrace.replication.waiting import Waiter
 from tailrace.slots.slot import Slot
@@ -38,26 +46,26 @@ from tailrace.storage.state_location import definitions_in
 from tailrace.window import WindowSize
 from tailrace.wire.copied_rows import CopiedRows
 
-_BEFORE = 8
-"""Bytes before the LSN at which the lake begins: rows that are copied count as committed there, and no record begins in between."""
 THREADS = min(8, 2 * (os.cpu_count() or 1))
 """That copy at once, each in a session of its own: while one writes a file, its session waits."""
 _LOOK_AGAIN = 0.3
 """Seconds from one look to the next."""
+_GO_ON = 2.0
+"""Seconds after which tables that do not wait take a window, while transactions are waited for."""
 
 TakeWindow = Callable[[Pipeline], None]
 """Applies a window to the lake, and confirms it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class FirstCopy:
-    """Of the tables that is copied what `publications` publish, those that are defined in the slot's state location among them; all if there are
-    none. Windows of the log have this `size`; it is caught up with here unless it `is_received` meanwhile. `progress` hears of each part; all
-    sessions together read at this `rate` at most."""
+    """Of the tables that is copied what is published to the lake; all if there are no publications. Windows of the log have this `size`; it is caught
+    up with here unless it `is_received` meanwhile. `progress` hears of each part; all sessions together read at this `rate` at most.
+    State: when tables went on that do not wait, and which tables joined too late for the copy that is being made."""
 
     acquired: AcquiredSlot
     lake: Lake
-    publications: Sequence[str]
+    joining: Joining
     size: WindowSize
     is_received: bool
     take_window: TakeWindow
@@ -66,29 +74,54 @@ class FirstCopy:
     waiter: Waiter
     progress: Callable[[CopyProgress], None] | None = None
     rate: CopyRate | None = None
+    _went_on: float = 0.0
+    _begun: Lsn = Lsn(0)
+    _late: set[int] = field(default_factory=set)
 
     def run(self) -> list[TableApplied] | None:
         """Copy the tables that the lake awaits. None where it is to stop. Raises UsageError for one that cannot be copied, PeerError as the server
         does, and Overtaken where somebody else has written to the lake."""
         applied: list[TableApplied] = []
+        take_up_refilled(self.lake)
         while not self.is_stopping():
+            if not self._catalog.awaits_tables:
+                return applied
             log, warn = self._log, self.acquired.location.warn
-            with ServerSnapshot.taken(log.dsn, self.acquired.slot.database, THREADS, warn, self.is_stopping) as snapshot:
+            self._begun, self._late = written_upto(log.directory) or Lsn(0), set()
+            with ServerSnapshot.taken(log.dsn, self.acquired.slot.database, THREADS, warn, self._wait) as snapshot:
                 if snapshot is None or (window := self._window_to(snapshot.seen.end)) is None:
                     continue
                 applied += self._take(snapshot, window)
-            catalog = self.lake.catalog
-            assert catalog is not None, "it has the tables"
-            self.lake.replace_catalog(replace(catalog, awaits_copy=False))
             self.acquired.go_to(self.acquired.read_upto)  # the window comes again, for what the copy has not seen
-            return applied
         return None
+
+    @property
+    def _catalog(self) -> LakeCatalog:
+        catalog = self.lake.catalog
+        assert catalog is not None, "it awaits tables"
+        return catalog
 
     @property
     def _log(self) -> ReceivedLog:
         log = ReceivedLog.of(self.acquired.slot.source)
         assert log is not None, "whose lake awaits a copy receives a log"
         return log
+
+    def _wait(self) -> bool:
+        """Whether to stop. While transactions are waited for, the tables go on that have their rows: a COMMIT may itself wait for that."""
+        now = time.monotonic()
+        if self.is_received and not self._catalog.awaits_copy and now - self._went_on > _GO_ON:
+            self._went_on = now
+            self.check()
+            polled = self.acquired.poll(OF_TABLES, Limit(None, self.size))
+            if not isinstance(polled, NothingNew):
+                self._note_late(polled)
+                self.take_window(polled)
+        return self.is_stopping()
+
+    def _note_late(self, window: Pipeline) -> None:
+        """What joins since the copy has begun may have rows of transactions that are not waited for."""
+        self._late |= {each.relation.oid for each in self.joining.found(window, self._begun)}
 
     def _window_to(self, end: Lsn) -> Pipeline | None:
         """A window from where the lake is that reaches so far: its columns where it ends are not older than those of the rows that are copied. None
@@ -111,29 +144,47 @@ class FirstCopy:
         return None
 
     def _take(self, snapshot: ServerSnapshot, window: Pipeline) -> list[TableApplied]:
-        """Copy those tables that are not copied yet."""
+        """Copy those tables that are not copied yet, and did not join since the copy has begun."""
         seen, keeps_unfit = snapshot.seen, self.lake.on_error == QUARANTINE
-        begin, names = window.span.start, tuple(self.publications)
-        span = replace(window.span, start=Lsn(begin - _BEFORE), stop=begin, publications=names)
-        tables = []
-        for each in self._wanted(window, seen.end):
-            if (there := snapshot.tables.get(each.relation.oid)) is None:
-                continue  # it was made behind the snapshot, and comes with its changes
+        self.joining.note(window)
+        self._note_late(window)
+        begin, names = self._where_copied(window), tuple(self.joining.publications)
+        span = replace(window.span, start=Lsn(begin - SPAN_BYTES), stop=begin, publications=names)
+        tables, wanted = [], list(self._wanted(window, seen.end))
+        for each in wanted:
+            if each.relation.oid in self._late or (there := snapshot.tables.get(each.relation.oid)) is None:
+                continue  # it was made behind the snapshot, and comes with its changes; or is copied by the next
             there.check_is(each.relation, seen.end)
             rows = CopiedRows(each.shown, self.lake.style)
             parts = snapshot.parts(rows, each.where, keeps_unfit=keeps_unfit, rate=self.rate)
             comments = comments_at(window.history, each.relation.oid, seen.end)
             tables.append(CopiedTable(each.shown, parts, there.size, comments))
-        return list(TableCopy(self.lake, CopyFeed(span, tables, snapshot.time, THREADS), seen, self.progress).run())
+        applied = list(TableCopy(self.lake, CopyFeed(span, tables, snapshot.time, THREADS), seen, self.progress).run())
+        left = tuple(oid for oid in self._catalog.joining if oid in self._late)
+        for oid in {*self._catalog.joining} - {*left} - {each.relation.oid for each in wanted}:
+            if (there := snapshot.tables.get(oid)) is not None:
+                name = write_table_name(there.schema, there.name)
+                self.acquired.location.warn(f"table {name} is not published, and was not copied")
+        self.lake.replace_catalog(replace(self._catalog, awaits_copy=False, joining=left))
+        return applied
+
+    def _where_copied(self, window: Pipeline) -> Lsn:
+        """Where rows that are copied count as committed: where the lake is, and no table that is refilled is further, as a run that died may have
+        left it. All transactions that the snapshot has not seen commit behind that."""
+        catalog, at = self._catalog, [window.span.start]
+        for oid in catalog.joining:
+            if catalog.is_to_be_refilled(oid) and (found := self.lake.opened(catalog.tables[oid])).is_there:
+                position = position_of(found.open(), replace(window.span, publications=tuple(self.joining.publications)))
+                at += [position.lsn] if position is not None else []
+        return max(at)
 
     def _wanted(self, window: Pipeline, at: Lsn) -> Iterator[CopiedRelation]:
         """The tables that are not copied yet."""
-        catalog, span = self.lake.catalog, window.span
-        assert catalog is not None, "it awaits the tables"
-        copied = {oid for oid, table in catalog.tables.items() if table.copied is not None}
+        catalog, span = self._catalog, window.span
         definitions = definitions_in(self.acquired.location.path, span.system, span.database)
-        wanted = relations_to_copy(window.history, at, span, self.acquired.slot.database, self.publications, definitions)
-        yield from (each for each in wanted if each.relation.oid not in copied)
+        database, publications = self.acquired.slot.database, self.joining.publications
+        wanted = relations_to_copy(window.history, at, span, database, publications, definitions)
+        yield from (each for each in wanted if not catalog.is_at_hand(each.relation.oid))
 
 
 def begin_anew(lake: Lake, slot: Slot) -> None:
@@ -141,7 +192,9 @@ def begin_anew(lake: Lake, slot: Slot) -> None:
     catalog = lake.catalog
     assert catalog is not None, "it awaits its copy"
     tables = {oid: replace(table, version=-1, copied=None) for oid, table in catalog.tables.items()}
-    lake.replace_catalog(replace(catalog, complete=slot.confirmed_flush_lsn, fingerprint=slot.fingerprint, tables=tables))
+    lake.replace_catalog(
+        replace(catalog, complete=slot.confirmed_flush_lsn, fingerprint=slot.fingerprint, tables=tables, joining=())
+    )
 
 
 def is_full(window: Pipeline, size: WindowSize) -> bool:

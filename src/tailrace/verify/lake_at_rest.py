@@ -54,7 +54,7 @@ class LakeAtRest:
                     f'lake "{store.url}" has layout {lake.layout.name}, whose tables are not as the source\'s',
                     hint="Only a lake of layout mirror can be compared with its source.", sqlstate="55000",
                 )  # fmt: skip
-            if lake.catalog.awaits_copy:
+            if lake.catalog.awaits_tables:
                 raise UsageError(
                     f'lake "{store.url}" awaits a copy of its tables', hint="tailrace mirror takes it.", sqlstate="55000"
                 )

@@ -58,9 +58,12 @@ def mirror(
     layout: LakeLayoutOption = "",
     format: LakeFormatOption = "",
     no_copy: Annotated[
-        bool, typer.Option("--no-copy", help="Of a server that is connected to: leave out rows that were there before the slot.")
+        bool, typer.Option("--no-copy", help="Of a server that is connected to: copy no table, neither at first nor as it joins.")
     ] = False,
     copy_rate: CopyRateOption = "",
+    copy_again: Annotated[
+        list[str] | None, typer.Option("--copy-again", help="Replace what the lake has of this table by a copy; may be repeated.", metavar="TABLE")
+    ] = None,
     numeric: NumericOption = "decimal",
     arrays: ArraysOption = "list",
     times: TimesOption = "native",
@@ -89,6 +92,7 @@ def mirror(
     slot_asked = work.AskedSlot(
         source=source_of(source), database=database, state=state, name=slot, captured=captured(catalog),
         standbys=synchronous_standby_names, on=on, copies=not no_copy, restore_command=restore_command, copy_rate=parse_rate(copy_rate),
+        copy_again=copy_again or (),
     )  # fmt: skip
     lake_asked = work.AskedLake(
         url=to, options=options, numeric=numeric, arrays=arrays, times=times, deletion_vectors=not no_deletion_vectors,

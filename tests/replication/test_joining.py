@@ -1,0 +1,423 @@
+"""Tables that join a lake of publications later: their rows of before are copied, and meet the log without a gap and without an overlap."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+import pytest
+
+from support.builds import find_build
+from support.own_database import own_database
+from support.sampling import some_of
+from support.servers import Server
+from support.storm import KEYS, begin, different, storm
+from support.waiting import until
+from tailrace.demo.compare import compare_rows
+from tailrace.lake.catalog import LakeCatalog, StoredCatalog
+from tailrace.lake.reading import read_table
+from tailrace.model import Lsn
+from tailrace.storage.local_store import LocalStore
+
+pytestmark = pytest.mark.postgres
+TAILRACE = Path(sys.executable).with_name("tailrace")
+SETTINGS = {"wal_keep_size": "500MB", "max_prepared_transactions": "10"}
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Server]:
+    with Server(18, SETTINGS, test_decoding=False) as server:
+        yield server
+
+
+@pytest.fixture
+def server(running: Server) -> Iterator[Server]:
+    """In a database of its own."""
+    with own_database(running) as server:
+        yield server
+
+
+def _words(server: Server, home: Path, *more: str) -> list[str]:
+    where = ("--database", server.dbname, "--to", home / "lake", "--state", home / "state", "--publication", "p")
+    return list(map(str, (TAILRACE, "mirror", server.dsn(), *where, *more)))
+
+
+def _mirrored(server: Server, home: Path, *more: str) -> str:
+    """What it said."""
+    done = subprocess.run(_words(server, home, *more), capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stderr
+
+
+def _catalog(home: Path) -> LakeCatalog:
+    catalog = StoredCatalog.read(LocalStore(home / "lake")).catalog
+    assert catalog is not None
+    return catalog
+
+
+def _rows(home: Path, name: str) -> list[dict[str, Any]]:
+    return sorted(read_table(home / f"lake/public.{name}").to_pylist(), key=str)
+
+
+@contextmanager
+def _following(server: Server, home: Path) -> Iterator[subprocess.Popen[str]]:
+    """The command that follows, which ends without an error when it is told to."""
+    words = _words(server, home, "--follow", "--every", "0.3s")
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+            process.terminate()
+            _, said = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert process.returncode == 0, said
+
+
+def _await_lake(server: Server, home: Path, process: subprocess.Popen[str]) -> None:
+    """Until what is in the log now is in the lake, and no table waits for its copy."""
+    with server.connect() as connection:
+        ((text,),) = connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchall()
+    upto = Lsn.parse(text)
+    until(lambda: process.poll() is not None or (_catalog(home).complete >= upto and not _catalog(home).joining))
+
+
+def _verify(server: Server, home: Path, *more: str) -> None:
+    """No row differs."""
+    words = [TAILRACE, "verify", server.dsn(), "--database", server.dbname, "--to", home / "lake", *more]
+    done = subprocess.run(list(map(str, words)), capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("seed", some_of([pytest.param(seed, id=str(seed)) for seed in range(12)], 12))
+def test_under_a_storm(server: Server, tmp_path: Path, seed: int) -> None:
+    """Tables are added, removed and added again while clients write to all of them."""
+    begin(server)
+    server.say("CREATE PUBLICATION p FOR TABLE plain")
+    with storm(server, seed):
+        _mirrored(server, tmp_path)
+        with _following(server, tmp_path) as process:
+            for statement in ("ADD TABLE pair", "ADD TABLE long", "DROP TABLE plain", "ADD TABLE plain, bag"):
+                server.say(f"ALTER PUBLICATION p {statement}")
+                _await_lake(server, tmp_path, process)
+                time.sleep(0.5)
+    _mirrored(server, tmp_path)
+    assert different(server, LocalStore(tmp_path / "lake")) == []
+    assert _catalog(tmp_path).joining == ()
+    _verify(server, tmp_path)
+
+
+@pytest.mark.parametrize("major", [pytest.param(major, marks=pytest.mark.matrix) for major in (14, 15, 16, 17)])
+def test_every_major(major: int, tmp_path: Path) -> None:
+    find_build(major)
+    with Server(major, SETTINGS, test_decoding=False, dbname="app") as server:
+        begin(server)
+        server.say("CREATE PUBLICATION p FOR TABLE plain, long")
+        _mirrored(server, tmp_path)
+        with storm(server, major):
+            server.say("ALTER PUBLICATION p DROP TABLE plain", "ALTER PUBLICATION p ADD TABLE pair, bag")
+            time.sleep(0.5)
+            server.say("ALTER PUBLICATION p ADD TABLE plain")
+            _mirrored(server, tmp_path)
+        _mirrored(server, tmp_path)
+        assert different(server, LocalStore(tmp_path / "lake")) == []
+
+
+def test_far_behind(server: Server, tmp_path: Path) -> None:
+    """Others go on, window by window; and a transaction that makes a table, fills it, and publishes it is longer than a window."""
+    _table(server, "a", "b")
+    server.say("CREATE PUBLICATION p FOR TABLE a")
+    _mirrored(server, tmp_path)
+    fill = "INSERT INTO {} SELECT g, repeat(md5(g::text), 8) FROM generate_series({}, {}) g"
+    server.say(
+        "ALTER PUBLICATION p ADD TABLE b", "DELETE FROM b WHERE id = 1", fill.format("b", 1000, 6000),
+        "BEGIN; CREATE TABLE c (id int PRIMARY KEY, v text); " + fill.format("c", 1, 8000) + "; ALTER PUBLICATION p ADD TABLE c; COMMIT",
+        *(fill.format("a", number * 10_000, number * 10_000 + 5000) for number in range(1, 4)),
+    )  # fmt: skip
+    lines = _lines(server, tmp_path, "--window", "1MB")
+    copies = [number for number, line in enumerate(lines) if "public.b" in line["tables"]]
+    assert copies[0] > 2, "the windows before were of others"
+    _verify(server, tmp_path)
+    assert len(_rows(tmp_path, "c")) == 8000
+
+
+def _lines(server: Server, home: Path, *more: str) -> list[dict[str, Any]]:
+    """What it printed of each commit."""
+    done = subprocess.run(_words(server, home, "--json", *more), capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def _copied(server: Server, home: Path, *more: str) -> set[str]:
+    """The tables that were copied in a run, without their schema."""
+    copies = [line for line in _lines(server, home, *more) if line["commit_time"] is None and line["lag_bytes"] == 0]
+    return {name.removeprefix("public.") for line in copies for name in line["tables"]}
+
+
+def _table(server: Server, *names: str, rows: int = 3) -> None:
+    for name in names:
+        server.say(
+            f"CREATE TABLE {name} (id int PRIMARY KEY, v text)",
+            f"INSERT INTO {name} SELECT g, 'of before' FROM generate_series(1, {rows}) g",
+        )
+
+
+def test_others_go_on_while_transactions_are_waited_for(server: Server, tmp_path: Path) -> None:
+    """One has written to the table before it joins, and commits late: its rows are in the copy. What joins meanwhile is copied behind it."""
+    _table(server, "a", "b", "c")
+    server.say("CREATE PUBLICATION p FOR TABLE a")
+    _mirrored(server, tmp_path)
+    with server.connect() as other, _following(server, tmp_path) as process:
+        other.execute("BEGIN; INSERT INTO b VALUES (4, 'late')")
+        server.say("ALTER PUBLICATION p ADD TABLE b")
+        until(lambda: process.poll() is not None or len(_catalog(tmp_path).joining) == 1)
+        other.execute("INSERT INTO c VALUES (4, 'late')")
+        server.say("INSERT INTO a VALUES (4, 'streamed')", "ALTER PUBLICATION p ADD TABLE c")
+        until(lambda: process.poll() is not None or (len(_catalog(tmp_path).joining) == 2 and len(_rows(tmp_path, "a")) == 4))
+        other.execute("INSERT INTO b VALUES (5, 'later'); COMMIT")
+        _await_lake(server, tmp_path, process)
+        server.say("UPDATE c SET v = 'streamed' WHERE id = 1")
+        _await_lake(server, tmp_path, process)
+    _verify(server, tmp_path)
+    assert (len(_rows(tmp_path, "b")), len(_rows(tmp_path, "c"))) == (5, 4)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("layout", ["mirror", "history"])
+def test_killed_while_tables_join(server: Server, tmp_path: Path, layout: str) -> None:
+    """At any moment: while they are noted, waited for, copied, refilled, and when that is said."""
+    begin(server)
+    server.say("CREATE PUBLICATION p FOR TABLE plain")
+    dice, killed = random.Random(5), 0
+    options = ("--layout", layout, "--follow", "--every", "0.2s", "--copy-rate", "30kB")
+    with storm(server, 55, pause=0.05):
+        _mirrored(server, tmp_path, "--layout", layout)
+        for number in range(10):
+            server.say(f"ALTER PUBLICATION p SET TABLE {('plain, long', 'bag, pair')[number % 2]}")
+            with subprocess.Popen(_words(server, tmp_path, *options), stderr=subprocess.PIPE, text=True) as process:
+                time.sleep(dice.random() * 3)
+                server.say(f"ALTER PUBLICATION p ADD TABLE {('bag, pair', 'long')[number % 2]}")
+                until(lambda: bool(_catalog(tmp_path).joining) or process.poll() is not None)
+                time.sleep(dice.random())
+                is_dead = process.poll() is not None
+                killed += bool(_catalog(tmp_path).joining)
+                process.kill()
+                assert process.stderr is not None
+                assert not is_dead, process.stderr.read()
+        server.say("ALTER PUBLICATION p SET TABLE plain, long, bag, pair")
+        _mirrored(server, tmp_path)
+    _mirrored(server, tmp_path)
+    assert killed > 3
+    assert _catalog(tmp_path).joining == ()
+    if layout == "mirror":
+        assert different(server, LocalStore(tmp_path / "lake")) == []
+        return
+    with server.connect() as connection:
+        for name in KEYS:
+            table = read_table(tmp_path / f"lake/public.{name}")
+            current = table.filter(pc.is_null(table["valid_to_lsn"]))
+            columns = connection.execute(f"SELECT * FROM {name}".encode()).description or ()
+            rows = current.select([column.name for column in columns])
+            found = compare_rows(connection, name, rows, KEYS[name])
+            assert found.equal, found
+
+
+@pytest.mark.soak
+def test_one_joins_while_others_are_copied_first(server: Server, tmp_path: Path) -> None:
+    """And one that was copied already is removed and added again. The run that copies is killed."""
+    _table(server, "a", "c")
+    server.say(
+        "CREATE TABLE b (id int PRIMARY KEY, v text)", "INSERT INTO b SELECT g, repeat(md5(g::text), 20) FROM generate_series(1, 20000) g",
+        "CREATE PUBLICATION p FOR TABLE a, b",
+    )  # fmt: skip
+    words = _words(server, tmp_path, "--copy-rate", "500kB/s")
+    with subprocess.Popen(words, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
+        until(lambda: process.poll() is not None or ((tmp_path / "lake").exists() and _has_copied(tmp_path, "a")))
+        server.say("ALTER PUBLICATION p DROP TABLE a", "UPDATE a SET v = 'unnoticed' WHERE id = 1", "DELETE FROM a WHERE id = 2")
+        server.say("ALTER PUBLICATION p ADD TABLE a, c", "INSERT INTO a VALUES (9, 'new')", "INSERT INTO c VALUES (9, 'new')")
+        assert process.poll() is None
+        process.kill()
+    server.say("UPDATE b SET v = 'changed' WHERE id < 10")
+    _mirrored(server, tmp_path)
+    server.say("UPDATE c SET v = 'streamed' WHERE id = 1")
+    _mirrored(server, tmp_path)
+    _verify(server, tmp_path)
+    assert [row["id"] for row in _rows(tmp_path, "a")] == [1, 3, 9]
+    assert len(_rows(tmp_path, "c")) == 4
+
+
+def _has_copied(home: Path, name: str) -> bool:
+    catalog = StoredCatalog.read(LocalStore(home / "lake")).catalog
+    return catalog is not None and any(each.name == name and each.copied for each in catalog.tables.values())
+
+
+def test_which_tables_join(server: Server, tmp_path: Path) -> None:
+    """Those of which more is published than was, by whatever means; and no others."""
+    _table(server, "a", "b", "c", "d", "e", "f", "g")
+    server.say(
+        "CREATE SCHEMA s", "CREATE UNLOGGED TABLE u (id int PRIMARY KEY)", "INSERT INTO u VALUES (1)",
+        "CREATE PUBLICATION p FOR TABLE a, b WHERE (id > 1), c (id), d, e", "CREATE PUBLICATION q FOR TABLES IN SCHEMA s",
+    )  # fmt: skip
+    both = ("--publication", "q")
+    _mirrored(server, tmp_path, *both)
+    server.say(
+        "ALTER PUBLICATION p SET TABLE a, b WHERE (id > 2), c (id, v), d, e, f",  # another filter, more columns, a table
+        "ALTER TABLE g SET SCHEMA s",
+        "ALTER PUBLICATION p DROP TABLE d", "DELETE FROM d WHERE id = 1", "INSERT INTO d VALUES (9, 'unnoticed')", "ALTER PUBLICATION p ADD TABLE d",
+        "ALTER PUBLICATION p DROP TABLE e",
+        "CREATE TABLE s.new (id int PRIMARY KEY)", "INSERT INTO s.new VALUES (1)",  # published from its first row on
+        "ALTER TABLE u SET SCHEMA s", "ALTER TABLE s.u SET LOGGED",
+        "BEGIN; CREATE TABLE h (id int PRIMARY KEY); INSERT INTO h VALUES (1); ALTER PUBLICATION p ADD TABLE h; INSERT INTO h VALUES (2); COMMIT",
+        "INSERT INTO a VALUES (4, 'streamed')", "UPDATE f SET v = 'changed' WHERE id = 2",
+    )  # fmt: skip
+    assert _copied(server, tmp_path, *both) == {"b", "c", "d", "f", "h", "s.g", "s.u"}
+    published = [word for name in ("a", "b", "c", "d", "f", "h", "s.g", "s.new", "s.u") for word in ("--table", name)]
+    _verify(server, tmp_path, *published)
+    assert len(_rows(tmp_path, "e")) == 3, "what is not published any more stays"
+    assert [row["id"] for row in _rows(tmp_path, "d")] == [2, 3, 9]
+    assert [row["id"] for row in _rows(tmp_path, "h")] == [1, 2]
+    server.say("INSERT INTO f VALUES (4, 'streamed')", "ALTER PUBLICATION p SET (publish = 'insert, update, delete')")
+    assert _copied(server, tmp_path, *both) == set()
+    _verify(server, tmp_path, *published)
+
+
+def test_partitions_join(server: Server, tmp_path: Path) -> None:
+    """One that is attached and published as itself, a table that is published as a whole from now on, and one that is made with its rows."""
+    server.say(
+        "CREATE TABLE w (id int PRIMARY KEY, v text) PARTITION BY RANGE (id)", "CREATE TABLE w1 PARTITION OF w FOR VALUES FROM (0) TO (10)",
+        "CREATE TABLE w2 (LIKE w)", "INSERT INTO w VALUES (1, 'one')", "INSERT INTO w2 VALUES (11, 'eleven')", "CREATE PUBLICATION p FOR TABLE w",
+    )  # fmt: skip
+    _mirrored(server, tmp_path)
+    server.say(
+        "ALTER TABLE w ATTACH PARTITION w2 FOR VALUES FROM (10) TO (20)",
+        "CREATE TABLE w3 PARTITION OF w FOR VALUES FROM (20) TO (30)", "INSERT INTO w VALUES (21, 'streamed')",
+        "BEGIN; CREATE TABLE w4 (LIKE w); INSERT INTO w4 VALUES (31, ''); ALTER TABLE w ATTACH PARTITION w4 FOR VALUES FROM (30) TO (40); COMMIT",
+    )  # fmt: skip
+    assert _copied(server, tmp_path) == {"w2", "w4"}
+    _verify(server, tmp_path)
+    server.say("ALTER PUBLICATION p SET (publish_via_partition_root = true)", "INSERT INTO w VALUES (12, 'as a whole')")
+    assert _copied(server, tmp_path) == {"w"}
+    assert [row["id"] for row in _rows(tmp_path, "w")] == [1, 11, 12, 21, 31]
+    server.say(
+        "CREATE TABLE w5 (LIKE w)", "INSERT INTO w5 VALUES (41, 'attached')", "ALTER TABLE w ATTACH PARTITION w5 FOR VALUES FROM (40) TO (50)",
+        "ALTER TABLE w DETACH PARTITION w3", "CREATE TABLE w6 PARTITION OF w FOR VALUES FROM (50) TO (60)", "DROP TABLE w1",
+    )  # fmt: skip
+    said = _mirrored(server, tmp_path)
+    assert [line.split(" is ")[0].partition(", which")[0] for line in said.splitlines() if "published as a whole" in line] == [
+        "tailrace: warning: partition public.w1 left table public.w",
+        "tailrace: warning: partition public.w3 left table public.w",
+        "tailrace: warning: partition public.w5 became one of table public.w",
+    ]
+    repaired = [
+        TAILRACE,
+        "verify",
+        server.dsn(),
+        "--database",
+        server.dbname,
+        "--to",
+        str(tmp_path / "lake"),
+        "--table",
+        "w",
+        "--repair",
+    ]
+    done = subprocess.run(repaired, capture_output=True, text=True, check=False, timeout=60)
+    assert "3 rows were repaired" in done.stdout, done.stdout + done.stderr
+    assert "partition" not in _mirrored(server, tmp_path)
+    server.say("ALTER PUBLICATION p SET (publish_via_partition_root = false)", "INSERT INTO w VALUES (13, 'as its parts')")
+    assert _copied(server, tmp_path) == {"w2", "w4", "w5", "w6"}
+    assert [row["id"] for row in _rows(tmp_path, "w2")] == [11, 12, 13]
+
+
+def test_publications_are_made_later(server: Server, tmp_path: Path) -> None:
+    """Since 18 a publication may be missing: all its tables join."""
+    _table(server, "a")
+    _mirrored(server, tmp_path)
+    server.say("CREATE PUBLICATION p FOR ALL TABLES", "INSERT INTO a VALUES (4, 'streamed')")
+    _table(server, "b")
+    assert _copied(server, tmp_path) == {"a"}
+    _verify(server, tmp_path)
+
+
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+@pytest.mark.parametrize("layout", ["changes", "history"])
+def test_layouts(server: Server, tmp_path: Path, layout: str, format: str) -> None:
+    """A table that is published again goes on from what the lake has of it."""
+    _table(server, "a", "b")
+    server.say("CREATE PUBLICATION p FOR TABLE a")
+    options = ("--layout", layout, "--format", format)
+    _mirrored(server, tmp_path, *options)
+    server.say(
+        "ALTER PUBLICATION p DROP TABLE a", "DELETE FROM a WHERE id = 1", "UPDATE a SET v = 'unnoticed' WHERE id = 2",
+        "ALTER PUBLICATION p ADD TABLE a, b",
+    )  # fmt: skip
+    said = _mirrored(server, tmp_path, *options)
+    assert "table public.a is published as it is now since" in said
+    assert "public.b" not in said
+    server.say("UPDATE a SET v = 'streamed' WHERE id = 3")
+    _mirrored(server, tmp_path, *options)
+    rows = read_table(tmp_path / "lake/public.a")
+    if layout == "changes":
+        rows = rows.sort_by([(name, "ascending") for name in ("commit_lsn", "lsn", "sequence")])
+        assert [(row["kind"], row["new"]["id"], row["new"]["v"]) for row in rows.to_pylist()] == [
+            *(("insert", number, "of before") for number in (1, 2, 3)),
+            ("insert", 3, "of before"), ("insert", 2, "unnoticed"), ("update", 3, "streamed"),
+        ]  # fmt: skip
+        return
+    ended = [(row["id"], row["v"]) for row in rows.to_pylist() if row["valid_to"] is not None]
+    current = [(row["id"], row["v"]) for row in rows.to_pylist() if row["valid_to"] is None]
+    assert sorted(current) == [(2, "unnoticed"), (3, "streamed")]
+    assert sorted(ended) == [(1, "of before"), (2, "of before"), (3, "of before"), (3, "of before")]
+    assert len(_rows(tmp_path, "b")) == 3
+
+
+def test_nobody_copies(server: Server, tmp_path: Path) -> None:
+    """Without copies, and of files, it is told which rows are missing, once."""
+    _table(server, "a", "b")
+    server.say("CREATE PUBLICATION p FOR TABLE a")
+    _mirrored(server, tmp_path, "--no-copy")
+    server.say("ALTER PUBLICATION p ADD TABLE b", "INSERT INTO b VALUES (4, 'streamed')")
+    said = _mirrored(server, tmp_path, "--no-copy")
+    assert said.count("table public.b is published as it is now only since ") == 1
+    assert "published as it is now" not in _mirrored(server, tmp_path, "--no-copy")
+    assert _rows(tmp_path, "b") == [{"id": 4, "v": "streamed"}]
+
+
+def test_a_lake_of_files(server: Server, tmp_path: Path) -> None:
+    _table(server, "a", "b")
+    server.say("CREATE PUBLICATION p FOR TABLE a")
+    words = [str(server.data_dir) if word == server.dsn() else word for word in _words(server, tmp_path)]
+    subprocess.run(words, capture_output=True, check=True, timeout=60)
+    server.say("ALTER PUBLICATION p ADD TABLE b", "INSERT INTO b VALUES (4, 'streamed')")
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("table public.b is published as it is now only since ") == 1
+    assert _rows(tmp_path, "b") == [{"id": 4, "v": "streamed"}]
+
+
+def test_copied_again(server: Server, tmp_path: Path) -> None:
+    """What somebody names, be it a table of which the lake has nothing."""
+    _table(server, "a", "b")
+    server.say("CREATE PUBLICATION p FOR TABLE a")
+    _mirrored(server, tmp_path)
+    server.say("ALTER PUBLICATION p ADD TABLE b", "DELETE FROM a WHERE id = 3")
+    _mirrored(server, tmp_path, "--no-copy")
+    assert not (tmp_path / "lake/public.b").exists()
+    assert _copied(server, tmp_path, "--copy-again", "b", "--copy-again", "public.a") == {"a", "b"}
+    server.say("UPDATE b SET v = 'streamed' WHERE id = 2", "CREATE TABLE c (id int)")
+    _mirrored(server, tmp_path)
+    _verify(server, tmp_path)
+    assert "table public.c is not published, and was not copied" in _mirrored(server, tmp_path, "--copy-again", "c")
+    for more, message in (
+        (("--copy-again", "d"), 'relation "d" does not exist'),
+        (("--copy-again", "a", "--no-copy"), "--no-copy"),
+    ):
+        done = subprocess.run(_words(server, tmp_path, *more), capture_output=True, text=True, check=False, timeout=60)
+        assert (done.returncode, message in done.stderr) == (1, True), done.stderr
+    _verify(server, tmp_path)
