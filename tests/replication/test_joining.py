@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pytest
 
 from support.builds import find_build
+from support.command import ran
 from support.own_database import own_database
 from support.sampling import some_of
 from support.servers import Server
@@ -52,7 +53,7 @@ def _words(server: Server, home: Path, *more: str) -> list[str]:
 
 def _mirrored(server: Server, home: Path, *more: str) -> str:
     """What it said."""
-    done = subprocess.run(_words(server, home, *more), capture_output=True, text=True, check=False, timeout=120)
+    done = ran(*_words(server, home, *more)[1:])
     assert done.returncode == 0, done.stderr
     return done.stderr
 
@@ -91,8 +92,7 @@ def _await_lake(server: Server, home: Path, process: subprocess.Popen[str]) -> N
 
 def _verify(server: Server, home: Path, *more: str) -> None:
     """No row differs."""
-    words = [TAILRACE, "verify", server.dsn(), "--database", server.dbname, "--to", home / "lake", *more]
-    done = subprocess.run(list(map(str, words)), capture_output=True, text=True, check=False, timeout=120)
+    done = ran("verify", server.dsn(), "--database", server.dbname, "--to", home / "lake", *more)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -150,7 +150,7 @@ def test_far_behind(server: Server, tmp_path: Path) -> None:
 
 def _lines(server: Server, home: Path, *more: str) -> list[dict[str, Any]]:
     """What it printed of each commit."""
-    done = subprocess.run(_words(server, home, "--json", *more), capture_output=True, text=True, check=False, timeout=120)
+    done = ran(*_words(server, home, "--json", *more)[1:])
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -315,19 +315,7 @@ def test_partitions_join(server: Server, tmp_path: Path) -> None:
         "tailrace: warning: partition public.w3 left table public.w",
         "tailrace: warning: partition public.w5 became one of table public.w",
     ]
-    repaired = [
-        TAILRACE,
-        "verify",
-        server.dsn(),
-        "--database",
-        server.dbname,
-        "--to",
-        str(tmp_path / "lake"),
-        "--table",
-        "w",
-        "--repair",
-    ]
-    done = subprocess.run(repaired, capture_output=True, text=True, check=False, timeout=60)
+    done = ran("verify", server.dsn(), "--database", server.dbname, "--to", tmp_path / "lake", "--table", "w", "--repair")
     assert "3 rows were repaired" in done.stdout, done.stdout + done.stderr
     assert "partition" not in _mirrored(server, tmp_path)
     server.say("ALTER PUBLICATION p SET (publish_via_partition_root = false)", "INSERT INTO w VALUES (13, 'as its parts')")
@@ -393,9 +381,9 @@ def test_a_lake_of_files(server: Server, tmp_path: Path) -> None:
     _table(server, "a", "b")
     server.say("CREATE PUBLICATION p FOR TABLE a")
     words = [str(server.data_dir) if word == server.dsn() else word for word in _words(server, tmp_path)]
-    subprocess.run(words, capture_output=True, check=True, timeout=60)
+    ran(*words[1:]).check_returncode()
     server.say("ALTER PUBLICATION p ADD TABLE b", "INSERT INTO b VALUES (4, 'streamed')")
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    done = ran(*words[1:])
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("table public.b is published as it is now only since ") == 1
     assert _rows(tmp_path, "b") == [{"id": 4, "v": "streamed"}]
@@ -418,6 +406,6 @@ def test_copied_again(server: Server, tmp_path: Path) -> None:
         (("--copy-again", "d"), 'relation "d" does not exist'),
         (("--copy-again", "a", "--no-copy"), "--no-copy"),
     ):
-        done = subprocess.run(_words(server, tmp_path, *more), capture_output=True, text=True, check=False, timeout=60)
+        done = ran(*_words(server, tmp_path, *more)[1:])
         assert (done.returncode, message in done.stderr) == (1, True), done.stderr
     _verify(server, tmp_path)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -20,6 +19,7 @@ import pytest
 
 from lake.test_mirror import TYPES
 from support.command import Run, ran
+from support.forked import forked
 from support.lake_damage import DOUBLED, LOST, damage, rows_in, write_rows
 from support.own_database import own_database
 from support.servers import Server
@@ -91,19 +91,16 @@ def _verify(server: Server, lake: LocalStore, *more: str) -> subprocess.Complete
 
 @contextmanager
 def _following(server: Server, home: Path, *more: str) -> Iterator[None]:
-    with subprocess.Popen(
-        _mirror(server, home, "--follow", "--every", "0.3s", *more), stderr=subprocess.PIPE, text=True
-    ) as process:
-        try:
-            until(lambda: _is_there(home) or process.poll() is not None)
-            yield
-        except BaseException:
-            process.kill()
-            raise
-        process.send_signal(signal.SIGTERM)
-        assert process.stderr is not None
-        said = process.stderr.read()
-    assert process.returncode == 0, said
+    said = home / "said"
+    process = forked(_mirror(server, home, "--follow", "--every", "0.3s", *more)[1:], said)
+    try:
+        until(lambda: _is_there(home) or process.poll() is not None)
+        yield
+    except BaseException:
+        process.kill()
+        raise
+    process.terminate()
+    assert process.wait(60) == 0, said.read_text()
 
 
 def _is_there(home: Path) -> bool:

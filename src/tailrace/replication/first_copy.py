@@ -126,7 +126,7 @@ class FirstCopy:
     def _window_to(self, end: Lsn) -> Pipeline | None:
         """A window from where the lake is that reaches so far: its columns where it ends are not older than those of the rows that are copied. None
         where more log lies in between than it has: what is copied already goes on, and the others begin behind that part."""
-        acquired = self.acquired
+        acquired, last = self.acquired, Lsn(0)
         write_something(self._log.dsn, acquired.slot.database)
         while not self.is_stopping():
             self.check()
@@ -136,9 +136,11 @@ class FirstCopy:
             if not isinstance(polled, NothingNew):
                 if polled.span.stop >= end:
                     return polled
-                if is_full(polled, self.size):
+                ends_amid_log = polled.span.stop == last < acquired.written_upto  # what follows is too much to belong to it
+                if is_full(polled, self.size) or ends_amid_log:
                     self.take_window(polled)
                     return None
+                last = polled.span.stop
                 acquired.go_to(acquired.read_upto)
             self.waiter.sleep(time.monotonic() + _LOOK_AGAIN)
         return None
