@@ -172,6 +172,13 @@ pipeline = tailrace.open(sys.argv[1], "app", start_lsn=tailrace.Lsn.parse(sys.ar
 for lines in pipeline.lines(plugin):
     sys.stdout.buffer.write(print_rows(lines.lsn, lines.xid, lines.texts.offsets, lines.texts.data))
 """
+SCAN = """
+import sys
+from tailrace.pipeline.runner import LocalRunner
+from tailrace.pipeline.scanning import scan_log
+from tailrace.sources.source import Source
+print(sum(part.records for part in scan_log(Source.open(sys.argv[1]).segments, LocalRunner(1))))
+"""
 FRAME = """
 import sys
 from tailrace.spark.session import session
@@ -204,13 +211,15 @@ def decodes(home: Home, case: Case) -> None:
 
 
 def compiles(home: Home, case: Case) -> None:
-    """Where the kernels that came along do not run, or none came: they are compiled at first use, and found again."""
-    words = ("python", "-c", TEXT, case.data_dir, case.meta["start_lsn"])
+    """Where the kernels that came along do not run, or none came: they are compiled at first use, and found again. Those that scan, since to compile
+    what decodes takes minutes."""
+    words = ("python", "-c", SCAN, case.data_dir)
     settings = {"TAILRACE_KERNELS": str(home.path / "own"), "NUMBA_CPU_NAME": "generic"}
-    assert home.printed(*words, **settings) == case.expected
+    records = int(home.printed(*words, **settings))
+    assert records > 100
     compiled = {path: path.stat().st_mtime_ns for path in (home.path / "own").iterdir()}
     assert compiled
-    assert home.printed(*words, **settings) == case.expected
+    assert int(home.printed(*words, **settings)) == records
     assert {path: path.stat().st_mtime_ns for path in (home.path / "own").iterdir()} == compiled
 
 

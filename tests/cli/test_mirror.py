@@ -317,6 +317,9 @@ def test_killed_in_a_storm(server: Server, place: Place, tmp_path: Path) -> None
 
 @pytest.mark.soak
 @pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    "place", ["s3", *(pytest.param(each, marks=pytest.mark.marathon) for each in ("directory", "s3, iceberg"))], indirect=True
+)
 def test_two_are_killed_who_keep_one_lake(server: Server, place: Place, tmp_path: Path) -> None:
     _kill(server, [(place, tmp_path / "one"), (place, tmp_path / "other")], kills=6)
 

@@ -546,7 +546,7 @@ def _contents(lake: Lake, oid: int) -> Counter[str]:
 
 @pytest.mark.usefixtures("each_format")
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.marathon)])
 def test_a_walk(server: Server, tmp_path: Path, layout: str, seed: int) -> None:
     """Windows and replays anywhere: in the end the tables are what they are where everything fitted from the beginning, and nothing that is
     in the lake meanwhile is older than what was there before."""
@@ -658,7 +658,7 @@ def _is_equal_as_text(server: Server, lake: Lake) -> None:
 
 
 @pytest.mark.usefixtures("each_format")
-@pytest.mark.parametrize("layout", ["mirror", *(pytest.param(each, marks=pytest.mark.soak) for each in LAYOUTS[1:])])
+@pytest.mark.parametrize("layout", ["mirror", *(pytest.param(each, marks=pytest.mark.marathon) for each in LAYOUTS[1:])])
 def test_two_runs_and_a_replay_at_once(server: Server, store: Store, layout: str, tmp_path: Path) -> None:
     """Windows of different lengths, and replays in between: each change is there once."""
     chance = random.Random(layout)

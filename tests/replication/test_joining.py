@@ -190,7 +190,7 @@ def test_others_go_on_while_transactions_are_waited_for(server: Server, tmp_path
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("layout", ["mirror", "history"])
+@pytest.mark.parametrize("layout", ["mirror", pytest.param("history", marks=pytest.mark.marathon)])
 def test_killed_while_tables_join(server: Server, tmp_path: Path, layout: str) -> None:
     """At any moment: while they are noted, waited for, copied, refilled, and when that is said."""
     begin(server)

@@ -104,11 +104,17 @@ def _rows(server: Server) -> list[tuple[int, str]]:
     ]
 
 
-def _awaited(there: Server, source: Server) -> None:
-    """Until the subscriber has what the source has, which may be the load of minutes."""
-    deadline = time.monotonic() + 300
+def _awaited(there: Server, source: Server, served: Served) -> None:
+    """Until the subscriber has what the source has, which may be the load of a minute."""
+    deadline = time.monotonic() + 150
     while not (_is_ready(there) and _rows(there) == _rows(source)):
-        assert time.monotonic() < deadline, _differing(there, source)
+        assert served.process is not None
+        if served.process.poll() is not None or time.monotonic() > deadline:
+            workers = (
+                there.sql("SELECT srrelid::regclass::text, srsubstate FROM pg_subscription_rel"),
+                there.sql("TABLE pg_stat_subscription"),
+            )
+            raise AssertionError((_differing(there, source), workers, served.process.poll(), served.said()[-4000:]))
         time.sleep(0.5)
 
 
@@ -139,7 +145,7 @@ def _raging(of_subscriber: int, of_source: int, home: Path, seed: int) -> Iterat
                 storm.stop()
             for (name,) in source.sql("SELECT gid FROM pg_prepared_xacts"):  # whose client was killed with the server
                 source.sql(f"COMMIT PREPARED '{name}'")
-            _awaited(there, source)
+            _awaited(there, source, served)
 
 
 @pytest.mark.parametrize(

@@ -31,9 +31,11 @@ def sharing(location: SlotLocation, segments: Segments) -> Scanning:
     return Scanning(store=location.index_store, shared_cell=min(segments.segment_size, STRETCH_BYTES))
 
 
-def known_at_end(location: SlotLocation, database: str, source: Source, name: SourceName, runner: Runner) -> Carried | None:
-    """At the end of the log that goes by this name; None if no mark of the database lies in what the source holds of it, if the database is
-    another one by now, or if wal_level is, or was, too low."""
+def known_at_end(
+    location: SlotLocation, database: str, source: Source, name: SourceName, runner: Runner
+) -> tuple[Carried, Source] | None:
+    """At the end of the log that goes by this name, which may have grown; and the source that reaches there. None if no mark of the database lies in
+    what the source holds of it, if the database is another one by now, or if wal_level is, or was, too low."""
     if source.control is not None and source.control.wal_level < LOGICAL:
         return None
     oids = {slot.database_oid for slot in location.slots() if slot.database == database and not slot.invalidation_reason}
@@ -43,10 +45,10 @@ def known_at_end(location: SlotLocation, database: str, source: Source, name: So
         except MissingHistory:
             continue
         if mark.restart_lsn >= source.segments.first_lsn:
-            carried = _carried_on(location, mark, source, name, runner)
+            carried, reaches = _carried_on(location, mark, source, name, runner)
             is_low = any(level < LOGICAL for _, level in carried.earlier.wal_levels)
             if history_at(carried).names_database(database) and not is_low:
-                return carried
+                return carried, reaches
     return None
 
 
@@ -55,12 +57,15 @@ def catalogs_at_end(location: SlotLocation, name: str, runner: Runner) -> tuple[
     slot = location.slot(name)
     source = finish(open_source(slot.source, slot.restart_lsn, partial(check_line, slot)))
     mark = fitting_mark(location, slot.database_oid, slot.confirmed_flush_lsn, source.segments)
-    carried = _carried_on(location, mark, source, slot.source, runner)
+    carried, _ = _carried_on(location, mark, source, slot.source, runner)
     return history_at(carried), carried.lsn
 
 
-def _carried_on(location: SlotLocation, carried: Carried, source: Source, name: SourceName, runner: Runner) -> Carried:
+def _carried_on(
+    location: SlotLocation, carried: Carried, source: Source, name: SourceName, runner: Runner
+) -> tuple[Carried, Source]:
     news = FollowedLog.behind(carried, name, source).look(runner, sharing(location, source.segments))
     for parts in windows(news, weight_of, runner.window):
-        carried = carry(parts[-1][0], runner, carried, [part for _, part in parts])
-    return carried
+        source = parts[-1][0]
+        carried = carry(source, runner, carried, [part for _, part in parts])
+    return carried, source

@@ -34,7 +34,6 @@ from tailrace.sources.source import Source
 from tailrace.storage.index_pile import IndexPile
 from tailrace.storage.location_folder import is_received
 from tailrace.storage.segment_files import open_segments
-from tailrace.storage.segments import Segments
 from tailrace.transactions.epochs import LOW_WORD
 from tailrace.wal import xact
 from tailrace.wal.index import Index
@@ -56,8 +55,8 @@ def find_start_point(
             "a slot that begins in the past needs a catalog state of before",
             hint="Give one that was captured earlier (--catalog).",
         )
-    if location and command.catalog is None and (carried := known_at_end(location, database, source, name, runner)):
-        return _settled(carried, source.segments)
+    if location and command.catalog is None and (known := known_at_end(location, database, source, name, runner)):
+        return _settled(*known)
     state = command.catalog or capture(source, runner, database)
     opened = open_log(source, database, runner=runner, catalog=state)
     first = opened.read_through()
@@ -74,8 +73,8 @@ def find_start_point(
         )
     while carried.waits_for and not log.is_read:
         carried = _over(source, runner, carried, log.upto(partial(_behind_ends, carried.waits_for)), window)
-    carried = yield from _await_ends(name, source, runner, carried, warn)
-    return _settled(carried, source.segments)
+    carried, source = yield from _await_ends(name, source, runner, carried, warn)
+    return _settled(carried, source)
 
 
 def _check_not_before(name: SourceName, runner: Runner, moment: PastMoment, known_from: Lsn, *, oldest: Lsn) -> None:
@@ -100,8 +99,9 @@ def _check_not_before(name: SourceName, runner: Runner, moment: PastMoment, know
         )
 
 
-def _settled(carried: Carried, segments: Segments) -> Carried:
+def _settled(carried: Carried, source: Source) -> Carried:
     """On the timeline on which all that it is made of can be read."""
+    segments = source.segments
     reached = max(carried.lsn, carried.state.lsn)
     fingerprint = fingerprint_in(segments, carried.lsn, carried.restart_lsn)
     return replace(carried, state=replace(carried.state, timeline=timeline_at(segments, reached)), fingerprint=fingerprint)
@@ -178,8 +178,8 @@ def _over(source: Source, runner: Runner, carried: Carried, parts: Iterable[Inde
 
 def _await_ends(
     name: SourceName, source: Source, runner: Runner, carried: Carried, warn: Callable[[str], None]
-) -> Steps[Carried]:  # fmt: skip
-    """What is carried on from where the last transaction has ended whose beginning the log does not hold."""
+) -> Steps[tuple[Carried, Source]]:  # fmt: skip
+    """What is carried on from where the last transaction has ended whose beginning the log does not hold; and the source as it is there."""
     log = FollowedLog.behind(carried, name, source)
     named: list[int] = []
     while carried.waits_for:
@@ -199,7 +199,7 @@ def _await_ends(
             continue
         carried = carry(log.source, runner, carried, [part for _, part in parts])
         log.needed_from = carried.restart_lsn
-    return carried
+    return carried, log.source
 
 
 def _waiting_for(xids: Sequence[int]) -> str:
