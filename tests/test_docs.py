@@ -17,7 +17,7 @@ from support.servers import Server
 
 ROOT = Path(__file__).parents[1]
 GUIDES = sorted((ROOT / "docs/guides").glob("*.md"))
-RARELY_TELLING = frozenset({"past", "query_as_dataframe", "look_at_the_log", "work_from_an_archive"})
+RARELY_TELLING = frozenset({"read_as_text", "past", "query_as_dataframe", "look_at_the_log", "work_from_an_archive"})
 """What `make marathon` runs."""
 BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SHOP = """

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lake.test_lake import _rows, store  # noqa: F401  # a fixture
+from support.sampling import some_of
 from support.servers import Server
 from tailrace.demo.compare import compare_rows
 from tailrace.feed import Feed
@@ -206,7 +207,7 @@ def test_nothing_stays_of_workers_that_die(server: Server, tmp_path: Path, monke
     followed.check_equal(followed.apply())
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", some_of([pytest.param(each, id=each) for each in FORMATS], len(FORMATS)))
 def test_work_that_is_done_twice(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str) -> None:
     """As Spark does it where a worker has died, or is slow: what the first has written goes."""
 

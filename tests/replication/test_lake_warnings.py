@@ -9,6 +9,7 @@ import pytest
 
 from support.command import Run
 from support.own_database import own_database
+from support.sampling import some_of
 from support.servers import Server
 from tailrace.lake.reading import read_table
 
@@ -33,7 +34,7 @@ def _warnings(err: str) -> list[str]:
     return [line.removeprefix("tailrace: warning: ") for line in err.splitlines() if line.startswith("tailrace: warning: ")]
 
 
-@pytest.mark.parametrize("layout", ["mirror", "history", "changes"])
+@pytest.mark.parametrize("layout", some_of([pytest.param(each, id=each) for each in ("mirror", "history", "changes")], 3))
 def test_unlogged_tables_and_virtual_columns(server: Server, tmp_path: Path, tailrace: Run, layout: str) -> None:
     base = (
         "mirror",

@@ -99,6 +99,7 @@ def test_ten_slots_scan_a_log_once(archive: tuple[SlotLocation, list[str]]) -> N
     assert len(own) <= 2 * SLOTS
 
 
+@pytest.mark.marathon
 def test_without_a_store_each_would_scan_it_all(archive: tuple[SlotLocation, list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
     """What the test above counts is there to be counted."""
     location, _ = archive

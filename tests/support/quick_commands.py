@@ -41,7 +41,9 @@ def quick_commands(folder: Path) -> Iterator[str]:
     address, program = folder / "forks", folder / "tailrace"
     program.write_text(PROGRAM.format(python=sys.executable, address=str(address)))
     program.chmod(0o755)
-    with subprocess.Popen([sys.executable, "-c", "from support.quick_commands import serve; serve()", address]) as process:
+    found_by = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    words = [sys.executable, "-c", "from support.quick_commands import serve; serve()", address]
+    with subprocess.Popen(words, env=found_by) as process:
         try:
             while not address.exists():
                 assert process.poll() is None
