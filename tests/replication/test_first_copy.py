@@ -6,7 +6,6 @@ import json
 import random
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -23,6 +22,7 @@ from support.forked import forked
 from support.own_database import own_database
 from support.sampling import some_of
 from support.servers import Server
+from support.slots import TAILRACE
 from support.storm import begin, different, storm
 from support.waiting import until
 from tailrace.cli.mirror import copy_in_words
@@ -35,7 +35,6 @@ from tailrace.lake.table_copy import CopyProgress
 from tailrace.storage.local_store import LocalStore
 
 pytestmark = pytest.mark.postgres
-TAILRACE = Path(sys.executable).with_name("tailrace")
 SETTINGS = {"wal_keep_size": "500MB", "max_prepared_transactions": "10"}
 
 
@@ -54,12 +53,12 @@ def server(running: Server) -> Iterator[Server]:
 
 def _words(server: Server, home: Path, *more: str, dsn: str = "") -> list[str]:
     where = ("--database", server.dbname, "--to", home / "lake", "--state", home / "state")
-    return list(map(str, (TAILRACE, "mirror", dsn or server.dsn(), *where, *more)))
+    return list(map(str, ("mirror", dsn or server.dsn(), *where, *more)))
 
 
 def _mirrored(server: Server, home: Path, *more: str, dsn: str = "") -> str:
     """What it printed."""
-    done = ran(*_words(server, home, *more, dsn=dsn)[1:])
+    done = ran(*_words(server, home, *more, dsn=dsn))
     assert done.returncode == 0, done.stderr
     return done.stdout + done.stderr
 
@@ -197,7 +196,7 @@ def test_rows_that_cannot_be_applied(server: Server, tmp_path: Path, layout: str
         "INSERT INTO t SELECT g, CASE WHEN g % 100 = 7 THEN 'NaN' ELSE g / 4.0 END, '10.0.0.1', '2020-01-01' FROM generate_series(1, 1000) g",
     )
     options = ("--layout", layout, "--on-error")
-    refused = ran(*_words(server, tmp_path, *options, "stop")[1:])
+    refused = ran(*_words(server, tmp_path, *options, "stop"))
     assert (refused.returncode, 'table public.t, column "n"' in refused.stderr) == (1, True), refused.stderr
     said = _mirrored(server, tmp_path, *options, "quarantine")
     assert "10 changes of table public.t went into quarantine" in said
@@ -253,7 +252,7 @@ def test_who_is_waited_for(server: Server, tmp_path: Path) -> None:
     server.say("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
     _mirrored(server, tmp_path / "first")  # its slot begins behind all others
     with server.connect() as other, subprocess.Popen(
-        _words(server, tmp_path, "--follow"), stderr=subprocess.PIPE, text=True
+        [TAILRACE, *_words(server, tmp_path, "--follow")], stderr=subprocess.PIPE, text=True
     ) as process:  # fmt: skip
         until(lambda: StoredCatalog.read(LocalStore(tmp_path / "lake")).catalog is not None or process.poll() is not None)
         other.execute("BEGIN; LOCK TABLE t; INSERT INTO t VALUES (2)")
@@ -279,7 +278,7 @@ def test_a_transaction_that_is_open_since_before_the_checkpoint(server: Server, 
         other.execute("BEGIN; INSERT INTO t VALUES (2)")
         server.switch_wal()  # what is received begins with a segment
         server.say("INSERT INTO t VALUES (3)", "CHECKPOINT")
-        with subprocess.Popen(_words(server, tmp_path), stderr=subprocess.PIPE, text=True) as process:
+        with subprocess.Popen([TAILRACE, *_words(server, tmp_path)], stderr=subprocess.PIPE, text=True) as process:
             assert process.stderr is not None
             told = next((line for line in process.stderr if "waiting for transactions" in line), "")
             assert "waiting for transactions to end whose beginning is not in the log" in told
@@ -306,7 +305,7 @@ def test_killed_while_it_copies(server: Server, tmp_path: Path) -> None:
     with storm(server, 77, pause=0.05):
         for _ in range(8):
             words = _words(server, tmp_path, "--copy-rate", "4MB")  # so that it takes longer than it is given
-            with forked(words[1:]) as process:
+            with forked(words) as process:
                 threading.Event().wait(1 + dice.random() * 3)
                 killed += process.poll() is None and _awaits(tmp_path)
                 process.kill()
@@ -326,7 +325,7 @@ def test_a_killed_run_is_gone_on_with(server: Server, tmp_path: Path) -> None:
         "CREATE TABLE b (id int PRIMARY KEY, v text)", "INSERT INTO b SELECT g, repeat(md5(g::text), 20) FROM generate_series(1, 20000) g",
     )  # fmt: skip
     words = _words(server, tmp_path, "--copy-rate", "500kB/s")
-    with forked(words[1:]) as process:
+    with forked(words) as process:
         until(lambda: process.poll() is not None or _copied(tmp_path) == {"a"})
         server.say("UPDATE a SET v = 'second' WHERE id < 10", "DELETE FROM a WHERE id = 50", "INSERT INTO a VALUES (101, 'new')")
         assert process.poll() is None
@@ -362,7 +361,7 @@ def test_how_fast_it_may_be_read(server: Server, tmp_path: Path) -> None:
     _mirrored(server, tmp_path, "--copy-rate", "1MB/s")
     assert time.monotonic() - began > 3.5
     assert read_table(tmp_path / "lake/public.t").num_rows == 4000
-    wrong = ran(*_words(server, tmp_path, "--copy-rate", "fast")[1:])
+    wrong = ran(*_words(server, tmp_path, "--copy-rate", "fast"))
     assert (wrong.returncode, "invalid size" in wrong.stderr) == (1, True), wrong.stderr
 
 
@@ -376,7 +375,7 @@ def test_what_may_not_be_read(server: Server, tmp_path: Path) -> None:
     server.say("CREATE TABLE t (id int PRIMARY KEY)", "CREATE ROLE reader LOGIN REPLICATION", "INSERT INTO t VALUES (1)")
     server.say("GRANT EXECUTE ON FUNCTION pg_read_binary_file(text, bigint, bigint, boolean) TO reader")
     dsn = server.dsn().replace("user=postgres", "user=reader")
-    done = ran(*_words(server, tmp_path, dsn=dsn)[1:])
+    done = ran(*_words(server, tmp_path, dsn=dsn))
     server.say("GRANT SELECT ON t TO reader")
     assert (done.returncode, "permission denied for table t" in done.stderr, "GRANT SELECT" in done.stderr) == (1, True, True), (
         done.stderr

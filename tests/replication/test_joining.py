@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from support.command import ran
 from support.own_database import own_database
 from support.sampling import some_of
 from support.servers import Server
+from support.slots import TAILRACE
 from support.storm import KEYS, begin, different, storm
 from support.waiting import until
 from tailrace.demo.compare import compare_rows
@@ -29,7 +29,6 @@ from tailrace.model import Lsn
 from tailrace.storage.local_store import LocalStore
 
 pytestmark = pytest.mark.postgres
-TAILRACE = Path(sys.executable).with_name("tailrace")
 SETTINGS = {"wal_keep_size": "500MB", "max_prepared_transactions": "10"}
 
 
@@ -48,12 +47,12 @@ def server(running: Server) -> Iterator[Server]:
 
 def _words(server: Server, home: Path, *more: str) -> list[str]:
     where = ("--database", server.dbname, "--to", home / "lake", "--state", home / "state", "--publication", "p")
-    return list(map(str, (TAILRACE, "mirror", server.dsn(), *where, *more)))
+    return list(map(str, ("mirror", server.dsn(), *where, *more)))
 
 
 def _mirrored(server: Server, home: Path, *more: str) -> str:
     """What it said."""
-    done = ran(*_words(server, home, *more)[1:])
+    done = ran(*_words(server, home, *more))
     assert done.returncode == 0, done.stderr
     return done.stderr
 
@@ -71,7 +70,7 @@ def _rows(home: Path, name: str) -> list[dict[str, Any]]:
 @contextmanager
 def _following(server: Server, home: Path) -> Iterator[subprocess.Popen[str]]:
     """The command that follows, which ends without an error when it is told to."""
-    words = _words(server, home, "--follow", "--every", "0.3s")
+    words = [TAILRACE, *_words(server, home, "--follow", "--every", "0.3s")]
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
         try:
             yield process
@@ -150,7 +149,7 @@ def test_far_behind(server: Server, tmp_path: Path) -> None:
 
 def _lines(server: Server, home: Path, *more: str) -> list[dict[str, Any]]:
     """What it printed of each commit."""
-    done = ran(*_words(server, home, "--json", *more)[1:])
+    done = ran(*_words(server, home, "--json", *more))
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -201,7 +200,7 @@ def test_killed_while_tables_join(server: Server, tmp_path: Path, layout: str) -
         _mirrored(server, tmp_path, "--layout", layout)
         for number in range(10):
             server.say(f"ALTER PUBLICATION p SET TABLE {('plain, long', 'bag, pair')[number % 2]}")
-            with subprocess.Popen(_words(server, tmp_path, *options), stderr=subprocess.PIPE, text=True) as process:
+            with subprocess.Popen([TAILRACE, *_words(server, tmp_path, *options)], stderr=subprocess.PIPE, text=True) as process:
                 time.sleep(dice.random() * 3)
                 server.say(f"ALTER PUBLICATION p ADD TABLE {('bag, pair', 'long')[number % 2]}")
                 until(lambda: bool(_catalog(tmp_path).joining) or process.poll() is not None)
@@ -237,7 +236,7 @@ def test_one_joins_while_others_are_copied_first(server: Server, tmp_path: Path)
         "CREATE TABLE b (id int PRIMARY KEY, v text)", "INSERT INTO b SELECT g, repeat(md5(g::text), 20) FROM generate_series(1, 20000) g",
         "CREATE PUBLICATION p FOR TABLE a, b",
     )  # fmt: skip
-    words = _words(server, tmp_path, "--copy-rate", "500kB/s")
+    words = [TAILRACE, *_words(server, tmp_path, "--copy-rate", "500kB/s")]
     with subprocess.Popen(words, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
         until(lambda: process.poll() is not None or ((tmp_path / "lake").exists() and _has_copied(tmp_path, "a")))
         server.say("ALTER PUBLICATION p DROP TABLE a", "UPDATE a SET v = 'unnoticed' WHERE id = 1", "DELETE FROM a WHERE id = 2")
@@ -381,9 +380,9 @@ def test_a_lake_of_files(server: Server, tmp_path: Path) -> None:
     _table(server, "a", "b")
     server.say("CREATE PUBLICATION p FOR TABLE a")
     words = [str(server.data_dir) if word == server.dsn() else word for word in _words(server, tmp_path)]
-    ran(*words[1:]).check_returncode()
+    ran(*words).check_returncode()
     server.say("ALTER PUBLICATION p ADD TABLE b", "INSERT INTO b VALUES (4, 'streamed')")
-    done = ran(*words[1:])
+    done = ran(*words)
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("table public.b is published as it is now only since ") == 1
     assert _rows(tmp_path, "b") == [{"id": 4, "v": "streamed"}]
@@ -406,6 +405,6 @@ def test_copied_again(server: Server, tmp_path: Path) -> None:
         (("--copy-again", "d"), 'relation "d" does not exist'),
         (("--copy-again", "a", "--no-copy"), "--no-copy"),
     ):
-        done = ran(*_words(server, tmp_path, *more)[1:])
+        done = ran(*_words(server, tmp_path, *more))
         assert (done.returncode, message in done.stderr) == (1, True), done.stderr
     _verify(server, tmp_path)

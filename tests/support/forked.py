@@ -12,7 +12,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from multiprocessing import get_context
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
@@ -65,16 +65,22 @@ def forked(words: Sequence[object], log: Path = Path(os.devnull)) -> Forked:
 
 
 def _run(words: list[str], log: Path, environment: dict[str, str], folder: str) -> None:
-    from tailrace.__main__ import run  # noqa: PLC0415 - there it is imported already
-
-    os.environ.clear()
-    os.environ.update(environment)
-    os.chdir(folder)
     for number, path, flags in ((1, os.devnull, os.O_WRONLY), (2, log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)):
         file = os.open(path, flags, 0o600)
         os.dup2(file, number)
         os.close(file)
-    sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - until it ends
+    be_command(words, environment, folder)
+
+
+def be_command(words: Sequence[str], environment: Mapping[str, str], folder: str) -> None:
+    """Run the command in this process, which was forked for it and has its standard streams, and end with its status."""
+    from tailrace.__main__ import run  # noqa: PLC0415 - it is there already
+
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(folder)
+    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - until it ends
+    sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
     sys.argv = ["tailrace", *words]
     run()

@@ -21,6 +21,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from support.forked import be_command
+
 PROGRAM = """#!{python} -IS
 import json, os, signal, socket, sys
 with socket.socket(socket.AF_UNIX) as there:
@@ -98,15 +100,7 @@ def _forked(there: socket.socket, others: list[socket.socket]) -> int:
             os.dup2(each, number)
             os.close(each)
         words, folder, environment = json.loads(asked)
-        os.environ.clear()
-        os.environ.update(environment)
-        os.chdir(folder)
-        sys.argv = ["tailrace", *words]
-        sys.stdin, sys.stdout = open(0, encoding="utf-8"), open(1, "w", encoding="utf-8")  # noqa: SIM115 - until it ends
-        sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace")  # noqa: SIM115
-        from tailrace.__main__ import run  # noqa: PLC0415 - it is there already
-
-        run()
+        be_command(words, environment, folder)
     finally:
         os._exit(70)
 

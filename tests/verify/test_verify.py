@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -36,7 +35,6 @@ from tailrace.verify.differences import EXTRA, MISSING, OTHER
 from tailrace.verify.verification import TableCompared, verification
 
 pytestmark = pytest.mark.postgres
-TAILRACE = Path(sys.executable).with_name("tailrace")
 SETTINGS = {"wal_keep_size": "500MB", "max_prepared_transactions": "10"}
 FORMATS = ("delta", pytest.param("iceberg", marks=pytest.mark.marathon))
 WIDE = """
@@ -64,12 +62,12 @@ def server(running: Server) -> Iterator[Server]:
 
 def _mirror(server: Server, home: Path, *more: str) -> list[str]:
     where = ("--database", server.dbname, "--to", home / "lake", "--state", home / "state")
-    return list(map(str, (TAILRACE, "mirror", server.dsn(), *where, *more)))
+    return list(map(str, ("mirror", server.dsn(), *where, *more)))
 
 
 def _mirrored(server: Server, home: Path, *more: str) -> LocalStore:
     """The lake."""
-    done = ran(*_mirror(server, home, *more)[1:])
+    done = ran(*_mirror(server, home, *more))
     assert done.returncode == 0, done.stderr
     return LocalStore(home / "lake")
 
@@ -92,7 +90,7 @@ def _verify(server: Server, lake: LocalStore, *more: str) -> subprocess.Complete
 @contextmanager
 def _following(server: Server, home: Path, *more: str) -> Iterator[None]:
     said = home / "said"
-    process = forked(_mirror(server, home, "--follow", "--every", "0.3s", *more)[1:], said)
+    process = forked(_mirror(server, home, "--follow", "--every", "0.3s", *more), said)
     try:
         until(lambda: _is_there(home) or process.poll() is not None)
         yield
