@@ -119,7 +119,8 @@ def _indexed(segments: Segments, runner: Runner, stretches: Sequence[Stretch], h
     indexes = LogIndexes(how.store, segments.identity, segments.read)
     if how.shared_cell is None:
         return indexes.stored_or_new(stretches, scan_them)
-    at_once = max(1, runner.window.wal_bytes // 4 // how.shared_cell)
+    # Others wait for so many at the most; of large cells as many as keep two threads at work.
+    at_once = max(2, runner.window.wal_bytes // 4 // how.shared_cell)
     return SharedIndexes(indexes, how.shared_cell, at_once).of(stretches, scan_them)
 
 
