@@ -106,6 +106,36 @@ def _is_there(home: Path) -> bool:
     return catalog is not None and not catalog.awaits_copy
 
 
+# -- what one table cannot take ------------------------------------------------------------------------------------------------------------
+
+
+def test_one_unfit_value_leaves_the_other_tables(server: Server, tmp_path: Path) -> None:
+    server.say("CREATE TABLE a (id int PRIMARY KEY, v numeric(10,2))", "CREATE TABLE b (id int PRIMARY KEY, v numeric(10,2))")
+    server.say("INSERT INTO a VALUES (1, 1)", "INSERT INTO b VALUES (1, 1), (2, 2)")
+    lake = _mirrored(server, tmp_path)
+    server.say("INSERT INTO a VALUES (2, 'NaN')", "INSERT INTO b VALUES (3, 3)")
+    found = _differing(server, lake)
+    assert list(found) == ["public.a"]
+    assert found["public.a"].startswith("a value of the source cannot be in the lake: numeric NaN does not fit decimal128(10, 2)")
+    done = _verify(server, lake)
+    assert done.returncode == 1, done.stderr
+    assert "1 table, 3 rows compared" in done.stdout
+    assert done.stdout.rstrip().endswith("no row differs; 1 table was not compared")
+
+
+def test_a_held_table_leaves_the_others(server: Server, tmp_path: Path) -> None:
+    server.say("CREATE TABLE a (id int PRIMARY KEY, v int)", "CREATE TABLE b (id int PRIMARY KEY, v int)")
+    server.say("INSERT INTO a VALUES (1, 1)", "INSERT INTO b VALUES (1, 1), (2, 2)")
+    lake = _mirrored(server, tmp_path, "--on-error", "quarantine")
+    server.say("ALTER TABLE a REPLICA IDENTITY NOTHING", "UPDATE a SET v = 2", "INSERT INTO b VALUES (3, 3)")
+    assert _differing(server, lake) == {"public.a": {"missing": 1, "differs": 0, "extra": 1}}  # held, aside alone
+    _mirrored(server, tmp_path, "--on-error", "quarantine")
+    server.say("UPDATE b SET v = 4 WHERE id = 1")
+    found = _compared(server, lake)
+    assert found["public.a"].differs and found["public.a"].sides.note.startswith("held since ")
+    assert not found["public.b"].differs
+
+
 # -- nothing is wrong ----------------------------------------------------------------------------------------------------------------------
 
 

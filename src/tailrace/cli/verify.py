@@ -125,4 +125,6 @@ class _Done:
 
 def _told(each: TableCompared) -> ToldTable:
     sides = each.sides
-    return ToldTable(sides.name, each.rows, each.found, each.listed, sides.unfit, sides.note, sides.changed)
+    return ToldTable(
+        sides.name, each.rows, each.found, each.listed, sides.unfit, sides.note, sides.changed, is_compared=each.is_compared
+    )

@@ -64,7 +64,9 @@ def write_tables(tables: Sequence[ToldTable], other: str, lsn: Lsn) -> None:
     different = sum(each.found.rows for each in tables)
     said = f"{count_of(different, 'row')} differ" if different != 1 else "1 row differs"
     if not different:
-        said = "no row differs" if not any(each.unfit for each in tables) else "columns differ"
+        said = "no row differs" if not any(each.unfit and each.is_compared for each in tables) else "columns differ"
+    if left_out := sum(bool(each.unfit) and not each.is_compared for each in tables):
+        said += f"; {count_of(left_out, 'table', 'were')} not compared"
     rows_of = count_of(sum(each.rows for each in tables), "row")
     sys.stdout.write(f"{count_of(sum(each.is_compared for each in tables), 'table')}, {rows_of} compared at {lsn}: {said}\n")
 

@@ -21,6 +21,7 @@ from tailrace.lake.lake import Lake
 from tailrace.lake.layouts.named import MIRROR
 from tailrace.lake.position import TablePosition, position_of
 from tailrace.lake.table import TableVersion
+from tailrace.lake.trouble import QUARANTINE
 from tailrace.model import Lsn
 from tailrace.storage.local_store import LocalStore
 from tailrace.storage.overlay_store import OverlayStore
@@ -46,7 +47,7 @@ class LakeAtRest:
             seen = OverlayStore(store, LocalStore(folder))
             with suppress(FileNotFoundError):
                 seen.put(CATALOG, store.read(CATALOG))
-            lake = Lake.open(seen)
+            lake = Lake.open(seen, on_error=QUARANTINE)  # what one table cannot take is not to end the comparison of the others
             if lake.catalog is None:
                 raise no_lake(store.url)
             if lake.layout is not MIRROR:

@@ -77,6 +77,7 @@ def sides_of(
         new = ", ".join(column.name for column in relation.live_columns if column.number not in there)
         old = ", ".join(there[number][0] for number in sorted(there.keys() - here.keys()))
         notes = [
+            f"held since {table.held.since}: {table.held.message}" if table.held is not None else "",
             f"the lake does not have column {new} yet" if new else "",
             f"the source has no column {old} any more" if old else "",
         ]

@@ -22,7 +22,7 @@ from pathlib import Path
 from tailrace.catalog.names.qualified_names import tables_named
 from tailrace.client.replication_connection import server_identity
 from tailrace.dataclass import dataclass
-from tailrace.errors import MissingHistory, UsageError
+from tailrace.errors import MissingHistory, TailraceError, UsageError
 from tailrace.pipeline.runner import LocalRunner, Runner
 from tailrace.storage.scratch_folder import scratch_folder
 from tailrace.storage.store import Store
@@ -42,6 +42,7 @@ class TableCompared:
     rows: int
     found: Differences
     listed: Sequence[RowDifference] = ()
+    is_compared: bool = True
 
     @property
     def differs(self) -> bool:
@@ -65,26 +66,33 @@ class Verification:
         more of the log with which it could be told why."""
         noted = (self.folder / f"rows-{number}" for number in count())
         doubtful: dict[int, tuple[TableSides, PackedSums]] = {}
-        equal: dict[int, TableCompared] = {}
+        settled: dict[int, TableCompared] = {}
         oids = self._oids()
         for oid in oids:
             sides = self._sides(oid, lambda: next(noted), is_own=True)
             self.tell(f"table {sides.name}")
-            server, lake = self._sums(sides)
+            try:
+                server, lake = self._sums(sides)
+            except UsageError as error:
+                settled[oid] = _of_unfit_value(oid, sides, error)
+                continue
             if sides.unfit or server.different(lake).any():
                 doubtful[oid] = sides, server.packed()
             else:
-                equal[oid] = TableCompared(oid, sides, server.rows, Differences())
+                settled[oid] = TableCompared(oid, sides, server.rows, Differences())
                 _forget(sides)
         is_behind = self.rest.catalog.complete < self.source.end
         if doubtful and is_behind:
             self._bring()
         for oid in oids:
-            if oid in equal:
-                yield equal[oid]
+            if oid in settled:
+                yield settled[oid]
                 continue
             before, packed = doubtful.pop(oid)
-            yield self._compared(oid, before, packed, lambda: next(noted))
+            try:
+                yield self._compared(oid, before, packed, lambda: next(noted))
+            except UsageError as error:
+                yield _of_unfit_value(oid, before, error)
 
     def _bring(self) -> None:
         complete, log = self.rest.catalog.complete, self.source.log
@@ -174,6 +182,13 @@ def verification(
         with ServerSource.taken(dsn, database, catalog.complete, catalog.publications, state, tell) as source:
             catalog.check_is_of(replace(source.log.span, publications=catalog.publications), store.url)
             yield Verification(source, rest, runner, folder, tables, listed, tell)
+
+
+def _of_unfit_value(oid: int, sides: TableSides, error: TailraceError) -> TableCompared:
+    """One of the server's values is none that the lake's types hold; so no row of the table is compared, and the others are."""
+    _forget(sides)
+    why = error.message if not error.context else f"{error.message} ({error.context})"
+    return TableCompared(oid, replace(sides, unfit=f"a value of the source cannot be in the lake: {why}"), 0, Differences(), is_compared=False)
 
 
 def _forget(sides: TableSides) -> None:
