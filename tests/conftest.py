@@ -40,6 +40,18 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     config.stash[MATRIX] = sampled(items)
+    items.sort(key=_needs)  # a stable order: all else stays as it is
+
+
+_ONCE_A_RUN = ("spark", "seaweedfs")
+"""What takes long to start, and is one for all tests of a worker."""
+
+
+def _needs(item: pytest.Item) -> int:
+    """Tests that need these come first: so one worker gets them, and the others start nothing. (Each begins with a share of the list, and who is done
+    takes from the end of another's.)"""
+    needed = getattr(item, "fixturenames", ())
+    return next((number for number, name in enumerate(_ONCE_A_RUN) if name in needed), len(_ONCE_A_RUN))
 
 
 def pytest_sessionfinish() -> None:

@@ -311,8 +311,8 @@ def test_a_commit_returns_when_the_lake_has_its_rows(server: Server, tmp_path: P
 @pytest.mark.soak
 @pytest.mark.timeout(300)
 def test_killed_in_a_storm(server: Server, place: Place, tmp_path: Path) -> None:
-    """Six times at each place."""
-    _kill(server, [(place, tmp_path / "state")], kills=6)
+    """Four times at each place."""
+    _kill(server, [(place, tmp_path / "state")], kills=4)
 
 
 @pytest.mark.soak
@@ -321,7 +321,7 @@ def test_killed_in_a_storm(server: Server, place: Place, tmp_path: Path) -> None
     "place", ["s3", *(pytest.param(each, marks=pytest.mark.marathon) for each in ("directory", "s3, iceberg"))], indirect=True
 )
 def test_two_are_killed_who_keep_one_lake(server: Server, place: Place, tmp_path: Path) -> None:
-    _kill(server, [(place, tmp_path / "one"), (place, tmp_path / "other")], kills=6)
+    _kill(server, [(place, tmp_path / "one"), (place, tmp_path / "other")], kills=4)
 
 
 @pytest.mark.soak

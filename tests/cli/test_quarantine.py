@@ -108,8 +108,13 @@ def test_from_trouble_to_replay(server: Server, tmp_path: Path, tailrace: Run) -
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("layout", ["mirror", "changes"])
-@pytest.mark.parametrize("place", ["directory", "s3"])
+@pytest.mark.parametrize(
+    ("place", "layout"),
+    [
+        ("directory", "changes"), ("s3", "mirror"),
+        *(pytest.param(*each, marks=pytest.mark.marathon) for each in (("directory", "mirror"), ("s3", "changes"))),
+    ],
+)  # fmt: skip
 def test_killed_at_any_moment(server: Server, tmp_path: Path, request: pytest.FixtureRequest, place: str, layout: str) -> None:
     """Runs and replays, one after another: each change is in its table or in quarantine, once."""
     url, environment, options = str(tmp_path / "lake"), dict(os.environ), {}

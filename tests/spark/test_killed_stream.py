@@ -24,7 +24,7 @@ _LOCAL = {"master": "local[2]", "app": "killed"}
 
 
 @pytest.mark.parametrize(
-    "kills", [pytest.param(2, id="a few", marks=pytest.mark.soak), pytest.param(30, id="many", marks=pytest.mark.marathon)]
+    "kills", [pytest.param(1, id="once", marks=pytest.mark.soak), pytest.param(30, id="many", marks=pytest.mark.marathon)]
 )
 @pytest.mark.parametrize(
     "has_slot", [pytest.param(True, id="of a slot"), pytest.param(False, id="of the log alone", marks=pytest.mark.marathon)]

@@ -94,7 +94,7 @@ class AskedLake:
 
 
 def pace_of(window: WindowSize | None, every: float, *, follows: bool) -> Pace:
-    return Pace(window or LocalRunner().window, every, follows)
+    return Pace(window or Pace().window, every, follows)
 
 
 def until_of(moment: Lsn | datetime | None) -> Until:

@@ -60,9 +60,13 @@ _UPKEEP = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Near the end of the log a window begins `every` so many seconds; behind, each has this size. Where the log ends it `follows`, or is done."""
+    """Near the end of the log a window begins `every` so many seconds; behind, each has this size. Where the log ends it `follows`, or is done.
 
-    window: WindowSize = WindowSize()
+    A window behind is large: once a window the files are looked through that may have a changed key, and each has its deletion vector written anew.
+    Its changes wait in files, so memory does not follow it.
+    """
+
+    window: WindowSize = WindowSize(wal_bytes=1 << 30)
     every: float = 10.0
     follows: bool = False
 

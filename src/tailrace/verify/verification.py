@@ -188,7 +188,9 @@ def _of_unfit_value(oid: int, sides: TableSides, error: TailraceError) -> TableC
     """One of the server's values is none that the lake's types hold; so no row of the table is compared, and the others are."""
     _forget(sides)
     why = error.message if not error.context else f"{error.message} ({error.context})"
-    return TableCompared(oid, replace(sides, unfit=f"a value of the source cannot be in the lake: {why}"), 0, Differences(), is_compared=False)
+    return TableCompared(
+        oid, replace(sides, unfit=f"a value of the source cannot be in the lake: {why}"), 0, Differences(), is_compared=False
+    )
 
 
 def _forget(sides: TableSides) -> None:
