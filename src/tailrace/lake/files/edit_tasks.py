@@ -10,6 +10,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
+from threading import Lock
 
 import numpy as np
 import pyarrow as pa
@@ -22,11 +23,13 @@ from tailrace.delta_log.actions import DataFile
 from tailrace.delta_log.deletion_vector import union
 from tailrace.delta_log.file_statistics import EXACT, FileStatistics
 from tailrace.lake.files.data_files import FILE_BYTES, DataFiles
-from tailrace.lake.files.rows import BATCH_ROWS, file_rows
+from tailrace.lake.files.rows import BATCH_ROWS, KeyRange, file_rows, is_within
 from tailrace.storage.store import Store
 
 _KEYS_AT_ONCE = 32 << 20
 """Bytes of keys for which a file is looked through at once."""
+_AT_HAND = 64 << 20
+"""Bytes of keys that are kept for the next files."""
 _NONE: Numbers = np.zeros(0, np.int64)
 
 
@@ -70,7 +73,30 @@ def plain_columns(schema: pa.Schema, names: Iterable[str]) -> list[str]:
     return [name for name in names if not pa.types.is_nested(schema.field(name).type)]
 
 
-def _keys_for(rows: DataFiles, staged: Store, by: Sequence[str], search: Search) -> Iterator[pa.Table]:
+class KeysAtHand:
+    """Keys that were read of files, for threads of this process that look for the same ones in several files. None are kept beyond `_AT_HAND`."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, list[pa.RecordBatch]] = {}
+        self._left = _AT_HAND
+        self._reading = Lock()
+
+    def within(self, store: Store, file: DataFile, schema: pa.Schema, within: KeyRange) -> Iterator[pa.RecordBatch]:
+        with self._reading:  # who needs the same keys waits for them, instead of reading them as well
+            batches = self._kept.get(file.path)
+            if batches is None:
+                batches = [batch for _, batch in file_rows(store, file, schema)]
+                if (size := sum(batch.nbytes for batch in batches)) <= self._left:
+                    self._kept[file.path], self._left = batches, self._left - size
+        for batch in batches:
+            inside = is_within(batch, within)
+            if inside.any():
+                yield batch if inside.all() else batch.filter(pa.array(inside))
+
+
+def _keys_for(
+    rows: DataFiles, staged: Store, by: Sequence[str], search: Search, at_hand: KeysAtHand | None
+) -> Iterator[pa.Table]:  # fmt: skip
     """The keys that the file may have, as its statistics say, so many at once as may be in memory."""
     schema = pa.schema([rows.schema.field(name) for name in by])
     bounds = rows.bounds([search.file], plain_columns(schema, by))
@@ -78,7 +104,12 @@ def _keys_for(rows: DataFiles, staged: Store, by: Sequence[str], search: Search)
     within = {name: ends for name, ends in known.items() if None not in ends}
     parts: list[pa.RecordBatch] = []
     for keys in search.keys:
-        for _, batch in file_rows(staged if keys.is_staged else rows.store, keys.file, schema, within):
+        store = staged if keys.is_staged else rows.store
+        if at_hand is not None:
+            found = at_hand.within(store, keys.file, schema, within)
+        else:
+            found = (batch for _, batch in file_rows(store, keys.file, schema, within))
+        for batch in found:
             parts.append(batch)
             if sum(part.nbytes for part in parts) >= _KEYS_AT_ONCE:
                 yield pa.Table.from_batches(parts)
@@ -90,10 +121,12 @@ def _keys_for(rows: DataFiles, staged: Store, by: Sequence[str], search: Search)
 # -- looking ------------------------------------------------------------------------------------------------------------------------------
 
 
-def positions_of_keys(rows: DataFiles, staged: Store, by: Sequence[str], search: Search) -> Numbers:
+def positions_of_keys(
+    rows: DataFiles, staged: Store, by: Sequence[str], at_hand: KeysAtHand | None, search: Search
+) -> Numbers:  # fmt: skip
     """Where in the file rows lie that have one of the keys."""
     gone = _NONE
-    for keys in _keys_for(rows, staged, by, search):
+    for keys in _keys_for(rows, staged, by, search, at_hand):
         index = KeyIndex([flat(keys[name]) for name in by])
         found = [places[index.find([batch[name] for name in by]) >= 0] for places, batch in rows.rows(search.file, by)]
         gone = union(gone, np.concatenate([_NONE, *found]))
@@ -123,7 +156,7 @@ def rows_of_keys(
 ) -> DataFile | None:  # fmt: skip
     """A staged file of the rows of a file that have one of the keys, in these columns; None if none has."""
     found = []
-    for keys in _keys_for(rows, staged, by, search):
+    for keys in _keys_for(rows, staged, by, search, None):
         index = KeyIndex([flat(keys[name]) for name in by])
         for places, batch in rows.rows(search.file, columns):
             there = (index.find([batch[name] for name in by]) >= 0) & ~np.isin(places, search.gone)

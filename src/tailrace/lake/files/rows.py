@@ -167,6 +167,14 @@ def _partition_value(file: DataFile, name: str, kind: pa.DataType) -> pa.Scalar:
         raise _damaged(file, f'Its value of column "{name}" is "{text}": {error}.') from error
 
 
+def is_within(batch: pa.RecordBatch, within: KeyRange) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Which rows have values within, in columns of the table's types."""
+    inside = np.ones(len(batch), np.bool_)
+    for name, ends in within.items():
+        inside &= _between(batch[name], ends)
+    return inside
+
+
 def _between(values: pa.Array, ends: tuple[Any, Any]) -> np.ndarray[Any, np.dtype[np.bool_]]:
     low, high = (None if end is None else pa.scalar(end, values.type) for end in ends)
     inside = np.ones(len(values), np.bool_)

@@ -19,7 +19,15 @@ from tailrace.delta_log.actions import DataFile
 from tailrace.delta_log.deletion_vector import union
 from tailrace.delta_log.file_bounds import file_bounds, null_counts
 from tailrace.lake.files.data_files import DataFiles
-from tailrace.lake.files.edit_tasks import KeyFile, Search, plain_columns, positions_of_copies, positions_of_keys, rows_of_keys
+from tailrace.lake.files.edit_tasks import (
+    KeyFile,
+    KeysAtHand,
+    Search,
+    plain_columns,
+    positions_of_copies,
+    positions_of_keys,
+    rows_of_keys,
+)
 from tailrace.lake.files.file_changes import EditedFiles, FileChanges
 from tailrace.lake.files.table_edit import EditedFile, TableEdit
 from tailrace.lake.files.workers import Workers
@@ -51,7 +59,8 @@ class WideEdit(TableEdit):
         """Look for all keys that are still to be looked for."""
         there = [each for each in self._files if each.file.path in self._awaited]
         searches = [Search(each.file, self._awaited[each.file.path]) for each in there]
-        work = partial(positions_of_keys, self._data, self._staged, self._by)
+        at_hand = None if self._workers.are_elsewhere else KeysAtHand()
+        work = partial(positions_of_keys, self._data, self._staged, self._by, at_hand)
         for each, positions in zip(there, self._workers.run(work, searches), strict=True):
             each.gone = union(each.gone, positions)
         self._awaited.clear()
