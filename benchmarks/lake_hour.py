@@ -5,7 +5,8 @@
 A server's tables change, some of them from second to second, drawn at random; a worker follows it as `tailrace mirror --follow --every 1s` does, with
 the upkeep that it does by itself, but the next second begins as soon as it has nothing to do. The lake lies in a directory, and then on a server of
 S3's protocol (SeaweedFS). Printed are, of the first and of the last minute, medians of a commit's seconds (from the look at the log until the lake's
-catalog and its readers' table say so) and of the upkeep behind it. It ends with status 1 if the last minute's commits take over twice the first's.
+catalog and its readers' table say so), of the CPU seconds that this process takes from the source's commit to the lake's, whatever else the machine
+does, and of the upkeep behind it. It ends with status 1 if the last minute's commits take over twice the first's.
 """
 
 from __future__ import annotations
@@ -70,11 +71,12 @@ class Hour:
     tables: int
     changed: int
     commits: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
     upkeep: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._dice = np.random.default_rng(1)
-        self._told = 0.0
+        self._told = self._began = 0.0
         self.worker: ApplyWorker
 
     def begin(self) -> None:
@@ -95,6 +97,7 @@ class Hour:
         self._told = time.monotonic()
         if len(done.tables) == self.changed:  # the first window has all tables
             self.commits.append(done.seconds)
+            self.cpu.append(time.process_time() - self._began)
             if len(self.commits) % _TELLS == 0:
                 print(
                     f"{len(self.commits):,} commits, the last minute's {1000 * statistics.median(self.commits[-_MINUTE:]):.0f} ms",
@@ -114,6 +117,7 @@ class Hour:
                 self.connection.execute(
                     f"INSERT INTO t{number} SELECT m + g, 'new', g FROM generate_series(1, {_ADDED}) g, (SELECT max(id) AS m FROM t{number})"
                 )
+        self._began = time.process_time()
 
 
 def main() -> int:
@@ -123,7 +127,18 @@ def main() -> int:
     parser.add_argument("--changed", type=int, default=5)
     parser.add_argument("--where", choices=("directory", "s3", "both"), default="both")
     options = parser.parse_args()
-    columns = ("where", "first minute ms", "last minute ms", "upkeep ms, first", "last", "all s", "objects", "MB")
+    columns = (
+        "where",
+        "first minute ms",
+        "last minute ms",
+        "CPU ms, first",
+        "last",
+        "upkeep ms, first",
+        "last",
+        "all s",
+        "objects",
+        "MB",
+    )
     table = Table(
         *columns, title=f"{options.windows:,} commits a second apart, {options.changed} of {options.tables} tables each"
     )
@@ -145,10 +160,12 @@ def main() -> int:
                     hour.begin()
                     hour.follow(store, f"hour{number}", Path(home, f"state{number}"))
             first, last = statistics.median(hour.commits[:_MINUTE]), statistics.median(hour.commits[-_MINUTE:])
+            minutes = hour.cpu[:_MINUTE], hour.cpu[-_MINUTE:]
             is_worse |= last > _WORSE * first
             there = list(store.list())
             table.add_row(
-                where, f"{first * 1000:.0f}", f"{last * 1000:.0f}", f"{statistics.mean(hour.upkeep[:_MINUTE]) * 1000:.0f}",
+                where, f"{first * 1000:.0f}", f"{last * 1000:.0f}", *(f"{statistics.median(each) * 1000:.0f}" for each in minutes),
+                f"{statistics.mean(hour.upkeep[:_MINUTE]) * 1000:.0f}",
                 f"{statistics.mean(hour.upkeep[-_MINUTE:]) * 1000:.0f}", f"{time.monotonic() - began:.0f}", f"{len(there):,}",
                 f"{sum(each.size for each in there) / 1e6:.1f}",
             )  # fmt: skip
