@@ -146,6 +146,8 @@ def stage_changes(
     table. `done` is told of how many stretches. `own` is there where files become a table's own. What is in a table's copy already, which has
     seen the transactions of `copied`, is left out.
     """
+    if feed.span.stop - feed.span.start >= _LARGE:
+        give_back()  # what scanning had
     staged: dict[int, Staged] = {oid: Staged() for oid in wanted}
     passed_over: set[str] = set()
     work = partial(write_changes, store, wanted, feed.changes, own or STAGED, copied or {})
