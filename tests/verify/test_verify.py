@@ -89,10 +89,10 @@ def _verify(server: Server, lake: LocalStore, *more: str) -> subprocess.Complete
 
 @contextmanager
 def _following(server: Server, home: Path, *more: str) -> Iterator[None]:
-    said = home / "said"
+    said, before = home / "said", _complete(home)
     process = forked(_mirror(server, home, "--follow", "--every", "0.3s", *more), said)
     try:
-        until(lambda: _is_there(home) or process.poll() is not None)
+        until(lambda: _complete(home) > before or process.poll() is not None)  # while it begins, SIGTERM ends it as any program
         yield
     except BaseException:
         process.kill()
@@ -101,9 +101,10 @@ def _following(server: Server, home: Path, *more: str) -> Iterator[None]:
     assert process.wait(60) == 0, said.read_text()
 
 
-def _is_there(home: Path) -> bool:
+def _complete(home: Path) -> int:
+    """Up to where the lake has all; 0 where it has not yet begun."""
     catalog = StoredCatalog.read(LocalStore(home / "lake")).catalog
-    return catalog is not None and not catalog.awaits_copy
+    return catalog.complete if catalog is not None and not catalog.awaits_copy else 0
 
 
 # -- what one table cannot take ------------------------------------------------------------------------------------------------------------
