@@ -9,7 +9,7 @@ READY := $(VENV)/.ready
 # Tests start hundreds of commands; each would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 # Tests run in so many processes: more than there are cores, since they wait as well as work.
-WORKERS ?= 4
+WORKERS ?= 3
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test soak marathon every-way bounds test-matrix test-spark fuzz bench bench-small check test-extras wheels cases clean
