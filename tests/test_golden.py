@@ -56,7 +56,7 @@ def test_golden(golden: Case, captured: bool) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("story", some_of([pytest.param(story) for story in sorted({story for story, _, _ in all_cases()})], 12))
+@pytest.mark.parametrize("story", some_of([pytest.param(story) for story in sorted({story for story, _, _ in all_cases()})], 24))
 def test_golden_on_spark(story: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """All cases of a story side by side, since jobs are what takes time."""
     from tailrace.spark.jobs import SparkRunner  # noqa: PLC0415 - tests that need no Spark import none

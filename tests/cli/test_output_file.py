@@ -28,7 +28,7 @@ from tailrace.storage.birth_time import born
 from tailrace.storage.file_lock import FileLock
 
 pytestmark = pytest.mark.postgres
-TRIALS = [pytest.param(seed, marks=[] if seed < 2 else pytest.mark.marathon) for seed in range(100)]
+TRIALS = [pytest.param(seed, marks=[] if seed < 1 else pytest.mark.marathon) for seed in range(100)]
 AT_END = "--resume-at-end"
 
 

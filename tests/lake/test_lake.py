@@ -122,7 +122,7 @@ def test_tables_without_changes_are_left_alone(server: Server, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(("format", "commit"), COMMITS)
-@pytest.mark.parametrize("after", range(3))
+@pytest.mark.parametrize("after", [1, *(pytest.param(each, marks=pytest.mark.marathon) for each in (0, 2))])
 def test_killed_between_tables(
     server: Server, store: Store, after: int, format: str, commit: tuple[object, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,7 +11,7 @@ import pytest
 BENCHMARK = Path(__file__).parents[2] / "benchmarks/lake_year.py"
 
 
-@pytest.mark.parametrize("maintained", [True, False])
+@pytest.mark.parametrize("maintained", [True, pytest.param(False, marks=pytest.mark.marathon)])
 def test_a_short_year(tmp_path: Path, maintained: bool) -> None:
     """In a process of its own, whose clock is moved. Without maintenance it is seen that it grows."""
     script = (

@@ -233,7 +233,7 @@ def test_what_is_refused(server: Server, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("format", "commit"), COMMITS)
 @pytest.mark.parametrize("layout", ["changes", "history"])
-@pytest.mark.parametrize("after", range(2))
+@pytest.mark.parametrize("after", [1, pytest.param(0, marks=pytest.mark.marathon)])
 def test_killed_between_tables(
     server: Server, tmp_path: Path, layout: str, after: int, format: str, commit: tuple[object, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip

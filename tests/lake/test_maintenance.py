@@ -156,7 +156,7 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("vectors", [True, False])
+@pytest.mark.parametrize("vectors", [True, pytest.param(False, marks=pytest.mark.marathon)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_rows_stay_and_files_become_few(tmp_path: Path, kind: str, vectors: bool) -> None:
     make, layout = KINDS[kind]

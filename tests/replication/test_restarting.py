@@ -25,7 +25,7 @@ FILL = "INSERT INTO t SELECT g, repeat('x', 500) FROM generate_series(1, 3000) g
 
 
 @pytest.mark.parametrize("is_pinned", [True, False], ids=["open transaction", "nothing open"])
-@pytest.mark.parametrize("is_archive", [True, False], ids=["archive", "data directory"])
+@pytest.mark.parametrize("is_archive", [True, pytest.param(False, marks=pytest.mark.marathon)], ids=["archive", "data directory"])
 def test_nothing_below_restart_lsn(*, is_archive: bool, is_pinned: bool, tmp_path: Path) -> None:
     with Server(16) as server, receiving(server, archive := tmp_path / "archive"):
         server.say("CREATE TABLE t (id int, v text)")

@@ -54,7 +54,7 @@ def _windows(story: str, home: Path, dice: random.Random) -> Iterator[tuple[Carr
         yield again, text_of(window, case.meta.get("options", {}))
 
 
-@pytest.mark.parametrize("story", some_of([pytest.param(story) for story in STORIES], 2))
+@pytest.mark.parametrize("story", some_of([pytest.param(story) for story in STORIES], 4))
 def test_golden_cases_by_way_of_marks(story: str, tmp_path: Path) -> None:
     """Every window knows of those before it only what their mark says."""
     text = "".join(text for _, text in _windows(story, tmp_path, random.Random(f"{story} mark")))

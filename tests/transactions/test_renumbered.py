@@ -131,7 +131,7 @@ def _same_with_other_xids(story: str, major: int, path: Path, choose: Callable[[
     ("story", "major"),
     some_of(
         [pytest.param(*each) for each in (*((story, 16) for story in STORIES), *(("prepared", major) for major in OTHER_MAJORS))],
-        4,
+        8,
     ),
 )
 def test_the_counter_passes_its_end(story: str, major: int, tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_the_counter_passes_its_end(story: str, major: int, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("story", "major"),
     some_of(
-        [pytest.param(*each) for each in (*((story, 16) for story in QUIET), *(("hot", major) for major in OTHER_MAJORS))], 2
+        [pytest.param(*each) for each in (*((story, 16) for story in QUIET), *(("hot", major) for major in OTHER_MAJORS))], 4
     ),
 )
 def test_the_same_xids_an_epoch_later(story: str, major: int, tmp_path: Path) -> None:
