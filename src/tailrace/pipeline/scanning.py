@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from tailrace.dataclass import dataclass
@@ -102,7 +102,7 @@ def scanned(
 
 def scanned_stretches(
     segments: Segments, runner: Runner, stretches: Sequence[Stretch], how: Scanning = AS_SUITS
-) -> Generator[Index, None, None]:  # fmt: skip
+) -> Iterator[Index]:  # fmt: skip
     """The indexes of stretches that follow one another, up to where the log ends."""
     last: Index | None = None
     for part in _up_to_the_end(segments, _indexed(segments, runner, stretches, how)):

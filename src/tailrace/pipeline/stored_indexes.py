@@ -19,7 +19,7 @@ from tailrace.wal.stretch_bytes import Reader
 
 ScanThem = Callable[[Sequence[Stretch]], Iterator[Index]]
 
-UNSETTLED = 2
+_UNSETTLED = 2
 """So many segments at the end of a log are each reader's own. A server syncs a segment when it begins the next, so what lies
 before those no crash takes back; and nobody who is at the end waits for one who is far behind."""
 
@@ -67,7 +67,7 @@ class SharedIndexes:
     at_once: int
 
     def of(self, stretches: Sequence[Stretch], scan_them: ScanThem) -> Iterator[Index]:
-        settled = max(0, len(stretches) - UNSETTLED * max(1, self.indexes.log.segment_size // self.cell))
+        settled = max(0, len(stretches) - _UNSETTLED * max(1, self.indexes.log.segment_size // self.cell))
         left, own = list(stretches[:settled]), list(stretches[settled:])
         while left:
             if known := self._stored(left[0]):

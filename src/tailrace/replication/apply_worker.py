@@ -45,7 +45,6 @@ from tailrace.replication.first_copy import FirstCopy, begin_anew, is_full
 from tailrace.replication.joining import Joining
 from tailrace.replication.lake_warnings import LakeWarnings
 from tailrace.replication.next_window import Limit
-from tailrace.replication.read_ahead import ReadAhead
 from tailrace.replication.receiving import Outage, may_pass
 from tailrace.replication.waiting import Waiter
 from tailrace.sources.received_log import ReceivedLog
@@ -123,14 +122,12 @@ class ApplyWorker:
     _readers: CompleteTable = field(init=False)
     _warnings: LakeWarnings = field(init=False)
     _joining: Joining = field(init=False)
-    _ahead: ReadAhead = field(init=False)
 
     def __post_init__(self) -> None:
         self._readers = CompleteTable.of(self.lake.store, self.lake.format.name)
         is_new = self.lake.catalog is None or not self.lake.catalog.tables
         self._warnings = LakeWarnings(self.acquired.location.warn, is_new)
         self._joining = Joining(self.acquired.location, self.lake, self.publications, self.copies)
-        self._ahead = ReadAhead(self.acquired.location)
 
     def stop(self) -> None:
         """End behind the commit that is being made. May be called from anywhere."""
@@ -139,10 +136,6 @@ class ApplyWorker:
 
     def run(self) -> None:
         """Until what is asked for is in the lake, or somebody stops it. Raises Overtaken where others write to the lake again and again."""
-        with closing(self._ahead):
-            self._run()
-
-    def _run(self) -> None:
         self._begin()
         self._take_earlier()
         self._copy_tables()
@@ -150,7 +143,6 @@ class ApplyWorker:
         while not self._is_done:
             self.check()
             began = time.monotonic()
-            self._ahead.end()
             try:
                 polled = self.acquired.poll(OF_TABLES, Limit(self.until.lsn, self.pace.window))
             except (MissingHistory, UnfinishedCopy, PeerError) as error:
@@ -270,8 +262,6 @@ class ApplyWorker:
             acquired.go_to(acquired.read_upto)  # it comes again once the tables are copied
             self._copy_tables()
             return
-        if is_full(window, self.pace.window) and not self.acquired.runner.works_elsewhere:
-            self._ahead.begin(window, self.pace.window.wal_bytes)
         stop = window.span.stop
         catalog = self._applied(window, began)
         if catalog is None or catalog.complete > stop:
