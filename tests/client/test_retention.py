@@ -316,7 +316,7 @@ def test_a_physical_slot(tailrace: Run, tmp_path: Path) -> None:
     with Server(18, REMOVES, dbname="app") as server:
         server.say(TABLE)
         _create(tailrace, "a", server, state, "--physical-slot", "p")
-        assert server.sql(query) == [("physical", False)]
+        until(lambda: server.sql(query) == [("physical", False)])  # the server notices that its receiver has gone
         server.say(FILL)
         for _ in range(3):
             server.switch_wal()
