@@ -128,17 +128,8 @@ def main() -> int:
     parser.add_argument("--where", choices=("directory", "s3", "both"), default="both")
     options = parser.parse_args()
     columns = (
-        "where",
-        "first minute ms",
-        "last minute ms",
-        "CPU ms, first",
-        "last",
-        "upkeep ms, first",
-        "last",
-        "all s",
-        "objects",
-        "MB",
-    )
+        "where", "first minute ms", "last minute ms", "CPU ms, first", "last", "upkeep ms, first", "last", "all s", "objects", "MB",
+    )  # fmt: skip
     table = Table(
         *columns, title=f"{options.windows:,} commits a second apart, {options.changed} of {options.tables} tables each"
     )

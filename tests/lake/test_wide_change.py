@@ -15,8 +15,9 @@ from support.sampling import some_of
 from support.servers import Server
 from tailrace.demo.compare import compare_rows
 from tailrace.feed import Feed
+from tailrace.lake.files import edit_tasks
 from tailrace.lake.files.data_files import DataFiles, is_ours
-from tailrace.lake.files.workers import HERE, Run, Workers
+from tailrace.lake.files.workers import HERE, Run, Workers, run_here
 from tailrace.lake.formats import FORMATS
 from tailrace.lake.lake import Lake
 from tailrace.model import Lsn
@@ -90,9 +91,9 @@ def _apart(work: Any, items: Any) -> Iterator[Any]:
         yield pickle.loads(pickle.dumps(pickle.loads(packed)(pickle.loads(pickle.dumps(item)))))
 
 
-def _all_large(monkeypatch: pytest.MonkeyPatch, run: Run = _apart) -> None:
+def _all_large(monkeypatch: pytest.MonkeyPatch, run: Run = _apart, *, are_elsewhere: bool = True) -> None:
     """From now on every window is, and is cut into many chunks."""
-    workers = Workers(run, are_elsewhere=True, large_bytes=1, chunk_bytes=60_000, large_files=1)
+    workers = Workers(run, are_elsewhere=are_elsewhere, large_bytes=1, chunk_bytes=60_000, large_files=1)
     monkeypatch.setattr(Workers, "of", lambda feed: workers)
 
 
@@ -144,6 +145,19 @@ def test_as_in_memory(server: Server, store: Store, format: str, monkeypatch: py
             followed.check_equal(followed.apply())
     server.say(*SECOND)
     followed.check_equal(followed.apply())
+
+
+@pytest.mark.parametrize("room", [1 << 20, 3000, 0])
+def test_threads_that_share_the_keys_they_read(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int
+) -> None:  # fmt: skip
+    """Whether there is room for all of them, for some, or for none."""
+    followed = Following(server, LocalStore(tmp_path / "lake"))
+    _all_large(monkeypatch, run_here, are_elsewhere=False)
+    monkeypatch.setattr(edit_tasks, "_AT_HAND", room)
+    for script in (FIRST, SECOND):
+        server.say(*script)
+        followed.check_equal(followed.apply())
 
 
 def test_rows_that_come_go_and_come_again(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,9 +28,13 @@ from tailrace.lake.layouts.mirror import MirrorLayout
 from tailrace.lake.reading import read_table
 from tailrace.model import PG_EPOCH, Lsn
 from tailrace.pipeline import LocalRunner
+from tailrace.pipeline.following import NothingNew
+from tailrace.plan.demand import OF_TABLES
 from tailrace.replication import apply_retry
 from tailrace.replication.acquired_slot import AcquiredSlot
 from tailrace.replication.apply_worker import ApplyWorker, Pace, Until, WindowApplied
+from tailrace.replication.first_copy import is_full
+from tailrace.replication.next_window import Limit
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.storage.local_store import LocalStore
 from tailrace.storage.store import Store
@@ -339,3 +343,18 @@ def test_a_server_that_was_put_back_is_noticed(mirror: Mirror) -> None:
         other.say("INSERT INTO plain SELECT g, 'another', 1 FROM generate_series(10000, 20000) g")
         with pytest.raises((UsageError, MissingHistory), match="lake"):
             there.run()
+
+
+def test_a_window_of_few_bytes_may_be_full(tmp_path: Path) -> None:
+    """Of messages, say, which are kept whole: who is behind goes on at once."""
+    size = replace(Pace().window, kept_bytes=1 << 21)
+    with Server(18, {"wal_keep_size": "100MB"}, wal_segment_mb=1, test_decoding=False) as server:
+        create("s", server.data_dir, server.dbname, tmp_path / "state", plugin="test_decoding")
+        for _ in range(20):
+            server.say("SELECT pg_logical_emit_message(false, 'outbox', repeat('x', 400000))")
+        with acquired(SlotLocation.open(tmp_path / "state"), "s", LocalRunner(1), size) as slot:
+            windows = []
+            while not isinstance(polled := slot.poll(OF_TABLES, Limit(None, size)), NothingNew):
+                windows.append(polled)
+    assert len(windows) > 2
+    assert all(is_full(each, size) for each in windows[:-1])

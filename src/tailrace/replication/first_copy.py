@@ -201,4 +201,6 @@ def begin_anew(lake: Lake, slot: Slot) -> None:
 
 def is_full(window: Pipeline, size: WindowSize) -> bool:
     """Whether it ends where memory ends, and not where the log does."""
-    return 2 * (window.span.stop - window.span.start) >= size.wal_bytes or 2 * len(window.plan.transactions) >= size.ends
+    kept = sum(len(part.kept.data) for part in window.log.scanned)
+    wal_bytes, ends = window.span.stop - window.span.start, len(window.plan.transactions)
+    return 2 * wal_bytes >= size.wal_bytes or 2 * ends >= size.ends or 2 * kept >= size.kept_bytes

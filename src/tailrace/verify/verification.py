@@ -22,7 +22,7 @@ from pathlib import Path
 from tailrace.catalog.names.qualified_names import tables_named
 from tailrace.client.replication_connection import server_identity
 from tailrace.dataclass import dataclass
-from tailrace.errors import MissingHistory, TailraceError, UsageError
+from tailrace.errors import MissingHistory, UsageError
 from tailrace.pipeline.runner import LocalRunner, Runner
 from tailrace.storage.scratch_folder import scratch_folder
 from tailrace.storage.store import Store
@@ -184,7 +184,7 @@ def verification(
             yield Verification(source, rest, runner, folder, tables, listed, tell)
 
 
-def _of_unfit_value(oid: int, sides: TableSides, error: TailraceError) -> TableCompared:
+def _of_unfit_value(oid: int, sides: TableSides, error: UsageError) -> TableCompared:
     """One of the server's values is none that the lake's types hold; so no row of the table is compared, and the others are."""
     _forget(sides)
     why = error.message if not error.context else f"{error.message} ({error.context})"

@@ -74,24 +74,32 @@ def plain_columns(schema: pa.Schema, names: Iterable[str]) -> list[str]:
 
 
 class KeysAtHand:
-    """Keys that were read of files, for threads of this process that look for the same ones in several files. None are kept beyond `_AT_HAND`."""
+    """Keys that were read of files, for threads of this process that look for the same ones in several files. Of files for which `_AT_HAND` leaves no
+    room none are kept, and who needs them reads those that it needs."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, list[pa.RecordBatch]] = {}
+        self._kept: dict[str, list[pa.RecordBatch] | None] = {}
         self._left = _AT_HAND
         self._reading = Lock()
 
     def within(self, store: Store, file: DataFile, schema: pa.Schema, within: KeyRange) -> Iterator[pa.RecordBatch]:
         with self._reading:  # who needs the same keys waits for them, instead of reading them as well
-            batches = self._kept.get(file.path)
-            if batches is None:
-                batches = [batch for _, batch in file_rows(store, file, schema)]
-                if (size := sum(batch.nbytes for batch in batches)) <= self._left:
-                    self._kept[file.path], self._left = batches, self._left - size
+            if file.path not in self._kept:
+                self._keep(file.path, [batch for _, batch in file_rows(store, file, schema)])
+            batches = self._kept[file.path]
+        if batches is None:
+            yield from (batch for _, batch in file_rows(store, file, schema, within))
+            return
         for batch in batches:
             inside = is_within(batch, within)
             if inside.any():
                 yield batch if inside.all() else batch.filter(pa.array(inside))
+
+    def _keep(self, path: str, batches: list[pa.RecordBatch]) -> None:
+        size = sum(batch.nbytes for batch in batches)
+        has_room = size <= self._left
+        self._kept[path] = batches if has_room else None
+        self._left -= size if has_room else 0
 
 
 def _keys_for(
