@@ -13,6 +13,7 @@ from support.servers import Server
 from support.slots import peeked_text
 from support.standbys import caught_up, standby_of
 from support.waiting import until
+from tailrace.replication.output_position import POSITION, Position
 
 pytestmark = pytest.mark.postgres
 ALL = [pytest.param(18, marks=pytest.mark.soak), *(pytest.param(major, marks=pytest.mark.matrix) for major in (14, 15, 16, 17))]
@@ -28,9 +29,15 @@ def _busy(server: Server, turn: int) -> None:
     )
 
 
+def _is_confirmed(file: Path, text: str) -> bool:
+    """Whether all of it counts: who is ended before takes the rest of the file away."""
+    position = file.with_name(file.name + POSITION)
+    return position.exists() and Position.read(position.read_bytes(), str(position)).length >= len(text.encode())
+
+
 @pytest.mark.parametrize("major", ALL)
 def test_every_line_of_both(major: int, tmp_path: Path) -> None:
-    state, file = tmp_path / "state", tmp_path / "out"
+    state, file, said = tmp_path / "state", tmp_path / "out", tmp_path / "said"
     create = "SELECT pg_create_logical_replication_slot('theirs', 'test_decoding')"
     with Server(major, KEEPS, dbname="app") as primary, standby_of(primary, tmp_path) as standby:
         primary.say(create)
@@ -38,7 +45,7 @@ def test_every_line_of_both(major: int, tmp_path: Path) -> None:
         done = ran("slot", "create", "ours", standby.dsn(), "--database", "app", "--state", state)
         assert done.returncode == 0, done.stderr
         receive = ["slot", "receive", "ours", "--state", str(state), "-f", str(file), "-F", "0.1"]
-        with forked(receive) as consumer:
+        with forked(receive, said) as consumer:
             try:
                 _busy(primary, 0)
                 before = peeked_text(primary, "theirs")
@@ -49,8 +56,9 @@ def test_every_line_of_both(major: int, tmp_path: Path) -> None:
                     _busy(standby, turn)
                     standby.restart()
                 expected = before + peeked_text(standby, "theirs")
-                until(lambda: file.exists() and file.read_text().count("\n") >= expected.count("\n"))
+                until(lambda: consumer.poll() is not None or _is_confirmed(file, expected))
             finally:
                 consumer.terminate()
                 consumer.wait(30)
         check_equal(file.read_text(), expected)
+        assert "error" not in said.read_text()

@@ -137,6 +137,25 @@ def test_the_blocks_of_a_segment_are_there_when_it_is_begun(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("suffix", ["", ".partial"])
+def test_a_timeline_begins_with_what_its_ancestor_has(tmp_path: Path, suffix: str) -> None:
+    """Who reads the newest timeline would miss what was there, until it is received again."""
+    (tmp_path / f"{_name(1)}{suffix}").write_bytes(WAL[SIZE : 2 * SIZE])
+    archive = WalArchive(tmp_path, SIZE)
+    archive.add_history(2, f"1\t0/{SIZE + 700_000:X}\tno recovery target specified\n".encode())
+    archive.begin(2, Lsn(SIZE))
+    begun = tmp_path / f"{segment_name(2, 1, SIZE)}.partial"
+    assert begun.read_bytes() == WAL[SIZE : SIZE + 700_000]
+    other = WAL[SIZE : SIZE + 700_000] + WAL[: SIZE - 700_000]
+    archive.write(Lsn(SIZE), memoryview(other)[:800_000])
+    assert begun.read_bytes() == other[:800_000].ljust(SIZE, b"\0")
+    archive.begin(2, Lsn(SIZE))  # as who connects again
+    archive.write(Lsn(SIZE), memoryview(other))
+    archive.sync()
+    archive.close()
+    assert begun.with_suffix("").read_bytes() == other
+
+
+@pytest.mark.parametrize("suffix", ["", ".partial"])
 def test_other_bytes_are_left_alone(tmp_path: Path, suffix: str) -> None:
     there = bytearray(WAL[:SIZE])
     there[300_000] ^= 0xFF

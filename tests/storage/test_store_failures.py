@@ -10,6 +10,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -152,7 +153,7 @@ def test_a_forked_process_is_told(seaweedfs: SeaweedFS) -> None:
 def through(proxy: StoreProxy) -> Store:
     """Without signatures, since what is signed cannot be changed on the way."""
     options = {"endpoint_url": proxy.endpoint, "allow_http": True, "skip_signature": True}
-    return open_store(f"s3://{BUCKET}/proxy-{id(proxy)}", options)
+    return open_store(f"s3://{BUCKET}/{uuid4()}", options)
 
 
 def test_a_store_without_conditions_is_refused(proxy: StoreProxy) -> None:

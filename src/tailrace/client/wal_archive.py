@@ -21,13 +21,14 @@ from threading import Thread
 from tailrace.dataclass import dataclass
 from tailrace.errors import CorruptWal, FailedWrite, PeerError, UsageError
 from tailrace.model import PAGE_SIZE, Lsn
-from tailrace.storage.segment import in_place, segment_name
-from tailrace.storage.segment_files import arrange, list_segments
+from tailrace.storage.segment import Segment, in_place, segment_name
+from tailrace.storage.segment_files import arrange, history_of, list_segments
 from tailrace.storage.wal_files import PARTIAL
 from tailrace.storage.whole_file import sync_folder, write_whole
 
 _CANNOT_ALLOCATE = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 """What is said where a file system does not know how."""
+_MODE = 0o600
 _ALIGNED = 8
 """Bytes, by which all records begin (MAXALIGN)."""
 _MOST_FINISHING = 2
@@ -64,7 +65,7 @@ class WalArchive:
 
     def resume_point(self, *, is_behind_whole: bool = False) -> ResumePoint | None:
         """None where nothing was received yet. If it `is_behind_whole`, the last whole segment is not received again."""
-        listed = [in_place(each, self.segment_size) for each in list_segments(self.directory)]
+        listed = list(map(self._in_place, list_segments(self.directory)))
         if not listed:
             return None
         last = max([each for each in listed if not each.partial] or listed, key=lambda each: (each.number, each.timeline))
@@ -78,6 +79,7 @@ class WalArchive:
             raise UsageError(f"{at} is not the beginning of a WAL segment", lsn=at)
         self.close()
         self.timeline, self.written, self.flushed = timeline, at, at
+        self._branch_off(at // self.segment_size)
 
     def write(self, at: int, data: memoryview) -> None:
         """Raises PeerError where it does not follow what is there, CorruptWal where the directory has other bytes in its place, FailedWrite for what
@@ -148,6 +150,24 @@ class WalArchive:
         for each in self._finishing:
             each.join()
 
+    def _branch_off(self, number: int) -> None:
+        """A timeline's first segment begins with what its ancestor has there, as on the server that was promoted (`XLogInitNewTimeline`): who reads
+        the newest timeline has at no time less than before. Raises FailedWrite."""
+        left = dict(history_of(self.directory, self.timeline))
+        there = [each for each in map(self._in_place, list_segments(self.directory)) if each.number == number]
+        ancestors = [each for each in there if left.get(each.timeline, -1) // self.segment_size == number]
+        if not ancestors or any(each.timeline == self.timeline for each in there):
+            return
+        last = max(ancestors, key=lambda each: (each.timeline, not each.partial))
+        path = self.directory / (segment_name(self.timeline, number, self.segment_size) + PARTIAL)
+        try:
+            write_whole(path, last.read(left[last.timeline] % self.segment_size), _MODE)
+        except OSError as error:
+            raise FailedWrite(f'could not write to file "{path}": {error.strerror}', file=str(path)) from error
+
+    def _in_place(self, listed: Segment) -> Segment:
+        return in_place(listed, self.segment_size)
+
     def _open(self, number: int) -> None:
         """The segment: a whole one is there to be compared, one that is begun to be compared and filled, and else it is made."""
         whole = self.directory / segment_name(self.timeline, number, self.segment_size)
@@ -158,7 +178,7 @@ class WalArchive:
             self._file = os.open(whole, os.O_RDONLY | os.O_CLOEXEC)
             return
         self._is_compared, self._path = partial.exists(), partial
-        self._file = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._file = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE)
         os.ftruncate(self._file, self.segment_size)
         _allocate(self._file, self.segment_size)
         self._is_new = True

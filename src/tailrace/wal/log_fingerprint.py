@@ -116,6 +116,8 @@ def difference(fingerprint: LogFingerprint, read: Reader, log: LogIdentity, firs
     walked = _walked(read, log, since, fingerprint.upto)
     if walked.why and walked.end <= fingerprint.last:
         return Difference(Kind.SHORT, walked.end, walked.why)
+    if not (len(walked.lsn) or _is_written(read, since) or _is_written(read, walked.end)):
+        return Difference(Kind.SHORT, since, "nothing is written there")
     if walked.why or not len(walked.lsn):
         return Difference(Kind.OTHER, walked.end, walked.why)
     now = _fingerprint(walked, since, fingerprint.upto)
@@ -124,6 +126,12 @@ def difference(fingerprint: LogFingerprint, read: Reader, log: LogIdentity, firs
     ):
         return Difference(Kind.OTHER, now.last)
     return None
+
+
+def _is_written(read: Reader, lsn: Lsn) -> bool:
+    """Whether a page that begins there has anything."""
+    wal = read(lsn, lsn + PAGE_SIZE)
+    return bool(wal.buf[: wal.raw].any())
 
 
 def _fingerprint(walked: _Walked, since: Lsn, upto: Lsn) -> LogFingerprint:
