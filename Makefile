@@ -10,6 +10,8 @@ READY := $(VENV)/.ready
 unexport PYTHONDONTWRITEBYTECODE
 # Tests run in so many processes: more than there are cores, since they wait as well as work.
 WORKERS ?= 3
+# Those of soak wait more.
+SOAK_WORKERS ?= 4
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test soak marathon every-way bounds test-matrix test-spark fuzz bench bench-small check test-extras wheels cases clean
@@ -31,7 +33,7 @@ test: $(READY) ## the whole suite, but for what needs fetched PostgreSQL builds
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --timeout 600 -m "not matrix and not soak and not marathon"
 
 soak: $(READY) ## tests that wait more than they work, or for a minute
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --timeout 300 -m "soak and not marathon"
+	$(BIN)/python -m pytest -q -n $(SOAK_WORKERS) --dist worksteal --timeout 300 -m "soak and not marathon"
 
 marathon: $(READY) ## what takes a quarter of an hour or more: PostgreSQL's whole regression and subscription suites on all majors (needs apt and perl), 300 kills of a consumer and its server, others' parsers of pgoutput and Debezium's engine on what we make (Go, Rust, Node.js, a JDK and Maven; what they read of recorded logs is in test), walks and damage drawn anew, how kernels are kept, the cases of test and test-matrix that do not run before a change lands
 	$(BIN)/python -m pytest -q -m marathon

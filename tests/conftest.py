@@ -50,7 +50,9 @@ _ONCE_A_RUN = ("spark", "seaweedfs")
 def _needs(item: pytest.Item) -> int:
     """Tests that need these come first: so one worker gets them, and the others start nothing. (Each begins with a share of the list, and who is done
     takes from the end of another's.)"""
-    needed = getattr(item, "fixturenames", ())
+    needed = {*getattr(item, "fixturenames", ()), *(mark.name for mark in item.iter_markers())}
+    if isinstance(item, pytest.Function) and hasattr(item, "callspec"):
+        needed |= {value for value in item.callspec.params.values() if isinstance(value, str)}
     return next((number for number, name in enumerate(_ONCE_A_RUN) if name in needed), len(_ONCE_A_RUN))
 
 

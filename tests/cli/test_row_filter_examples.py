@@ -23,8 +23,8 @@ pytestmark = pytest.mark.postgres
 MATRIX = pytest.mark.matrix
 BY_SERVER, HERE = "by the server", "here"
 CASES = [
-    (16, BY_SERVER), (18, HERE), *(pytest.param(major, where, marks=MATRIX) for major, where in (
-        (14, HERE), (15, BY_SERVER), (15, HERE), (16, HERE), (17, BY_SERVER), (17, HERE), (18, BY_SERVER),
+    (18, HERE), *(pytest.param(major, where, marks=MATRIX) for major, where in (
+        (14, HERE), (15, BY_SERVER), (15, HERE), (16, BY_SERVER), (16, HERE), (17, BY_SERVER), (17, HERE), (18, BY_SERVER),
     )),
 ]  # fmt: skip
 FIRST_WITH_FILTERS = 15

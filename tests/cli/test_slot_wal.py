@@ -42,6 +42,7 @@ def test_copies_in_the_spool_count(tailrace: Run, tmp_path: Path, monkeypatch: p
         check_lost(tailrace, "a", *state)
 
 
+@pytest.mark.soak
 def test_lost_for_good(tailrace: Run, tmp_path: Path) -> None:
     """Though somebody puts the WAL back. A limit says earlier that it may happen."""
     state = ("--state", tmp_path / "state")

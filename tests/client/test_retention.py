@@ -80,6 +80,7 @@ def _whole_server(major: int = 18) -> Server:
     return Server(major, KEEPS, dbname="app", wal_segment_mb=16)
 
 
+@pytest.mark.soak
 def test_what_no_slot_needs_goes(tailrace: Run, tmp_path: Path) -> None:
     """With each verb, and the last whole segment stays; a slot that begins then has what it needs from the server, though it was removed here."""
     state, received = tmp_path / "state", tmp_path / "state/received"
@@ -192,6 +193,7 @@ def _cleaned_all_the_time(state: Path, said: list[str]) -> Iterator[list[int]]:
         thread.join()
 
 
+@pytest.mark.soak
 def test_while_it_is_received(tailrace: Run, tmp_path: Path) -> None:
     """By whoever receives, now and then, and what others have done by then."""
     state, received = tmp_path / "state", tmp_path / "state/received"

@@ -134,7 +134,7 @@ def test_who_is_refused_is_not_told_that_nothing_is_new(tailrace: Run, tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("kills", "seconds"), [pytest.param(12, 1.5, id="a-few"), pytest.param(100, 4.0, id="many", marks=pytest.mark.marathon)]
+    ("kills", "seconds"), [pytest.param(12, 1.5, id="a-few", marks=pytest.mark.soak), pytest.param(100, 4.0, id="many", marks=pytest.mark.marathon)]
 )  # fmt: skip
 def test_every_line_once_whatever_is_killed(kills: int, seconds: float, tmp_path: Path) -> None:
     """The consumer with its receiver, and the server, at any moment; then every whole segment is the server's, too."""

@@ -95,7 +95,7 @@ def _begun(case: Case, source: Source, indexes: list[Index], state: CatalogState
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", OF_CATALOGS, ids=lambda name: "-".join(map(str, name)))
+@pytest.mark.parametrize("name", some_of(OF_CATALOGS, 2))
 def test_forgetting_twice_is_forgetting_once(name: tuple[str, int, str], tmp_path: Path) -> None:
     case = open_case(*name, tmp_path)
     dice = random.Random(str(name))

@@ -11,6 +11,7 @@ import pytest
 
 from support.cases import all_cases, open_case
 from support.decoding import state_before
+from support.sampling import some_of
 from tailrace.catalog.history.dropped_and_retyped import last_seen, retypes
 from tailrace.changes import change_batch
 from tailrace.feed import Feed
@@ -23,7 +24,7 @@ CASES = [case for case in all_cases() if case[0] in OF_TABLES and case[1:] == (1
 
 
 @pytest.mark.parametrize("captured", [pytest.param(False, marks=pytest.mark.marathon), True], ids=["rebuilt", "captured"])
-@pytest.mark.parametrize("name", CASES, ids=lambda name: "-".join(map(str, name)))
+@pytest.mark.parametrize("name", some_of(CASES, 2))
 def test_windows_of_any_size(name: tuple[str, int, str], captured: bool, tmp_path: Path) -> None:
     case = open_case(*name, tmp_path)
     dice = random.Random(f"{name} {captured}")

@@ -16,7 +16,7 @@ CASES = [case for case in all_cases() if case[1] in (16, 18) or (case[1] == 14 a
 
 
 @pytest.mark.parametrize("captured", [False, True], ids=["rebuilt", "captured"])
-@pytest.mark.parametrize("name", some_of(CASES, 14))
+@pytest.mark.parametrize("name", some_of(CASES, 28))
 def test_golden_cases_in_random_windows(name: tuple[str, int, str], captured: bool, tmp_path: Path) -> None:
     case = open_case(*name, tmp_path)
     check(case, decode_in_windows(case, random.Random(f"{name} {captured}"), captured=captured))

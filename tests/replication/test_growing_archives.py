@@ -59,6 +59,7 @@ def test_takes_what_the_server_gives(major: int, options: tuple[str, ...], tmp_p
         assert expected.count("INSERT") > 500
 
 
+@pytest.mark.soak
 def test_a_segment_that_is_being_copied_is_waited_for(tmp_path: Path) -> None:
     """It is short, and not called partial. If it stays so, it is damaged."""
     with Server(16) as server:

@@ -95,6 +95,7 @@ def _verify(server: Server, home: Path, *more: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("seed", some_of([pytest.param(seed, id=str(seed)) for seed in range(12)], 12))
 def test_under_a_storm(server: Server, tmp_path: Path, seed: int) -> None:
     """Tables are added, removed and added again while clients write to all of them."""

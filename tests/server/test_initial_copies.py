@@ -150,7 +150,10 @@ def both_subscribed(of_subscriber: int, of_source: int, home: Path) -> Iterator[
 SUBSCRIBE = "CREATE SUBSCRIPTION {name} CONNECTION '{publisher}' PUBLICATION p, f, roots, leaves, shops"
 
 
-@pytest.mark.parametrize(("of_subscriber", "of_source"), PAIRS)
+@pytest.mark.parametrize(
+    ("of_subscriber", "of_source"),
+    [pytest.param(*pair.values, marks=pytest.mark.soak) if pair.values == (16, 18) else pair for pair in PAIRS],
+)
 def test_a_subscription_from_its_first_row(of_subscriber: int, of_source: int, tmp_path: Path) -> None:
     """Copies, changes, publications that come and go, a pause, a transaction that is skipped, and the end."""
     with both_subscribed(of_subscriber, of_source, tmp_path) as both:

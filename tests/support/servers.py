@@ -93,11 +93,15 @@ class Server(server.Server):
         if self._wal_segment_mb > _COPIED_SEGMENT_MB and not self._copied_from:
             self.initdb(f"--wal-segsize={self._wal_segment_mb}")
             return
-        shutil.copytree(self._copied_from or _new_cluster(self.build, self._wal_segment_mb), self.data_dir, symlinks=True)
+        template = self._copied_from or _new_cluster(self.build, self._wal_segment_mb)
+        subprocess.run(["cp", "-a", template, self.data_dir], check=True)  # two thirds of the time that shutil takes
         if not self._copied_from:
             _become_another_system(self.data_dir)
         self.data_dir.chmod(0o700)
-        self._give_away()
+        if self._user is not None:
+            os.chown(self.home, self._user.pw_uid, self._user.pw_gid)
+        if self._copied_from:  # which may be anybody's
+            self._give_away()
 
     def crash(self) -> None:
         """Kill all its processes where they stand; the next start recovers from WAL."""

@@ -246,6 +246,7 @@ def _load(source: Server) -> Iterator[None]:
     assert not failures, failures
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("publisher", ["server", pytest.param("tailrace serve", marks=pytest.mark.marathon)])
 def test_under_load(pair: tuple[Server, Server], publisher: str, tmp_path: Path) -> None:
     """What changes all the time may stay undecided, but is never told; and what is wrong is found beside it."""

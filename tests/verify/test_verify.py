@@ -200,6 +200,7 @@ def _each_column_counts(server: Server, lake: LocalStore, home: Path, name: str)
     assert told == {str(101 + number): [column] for number, column in enumerate(columns)}
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("format", FORMATS)
 def test_beside_a_stream(server: Server, tmp_path: Path, format: str) -> None:
     """A storm of DDL, TRUNCATE, savepoints, prepared transactions and key moves, and a lake that follows it."""

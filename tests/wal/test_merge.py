@@ -27,7 +27,7 @@ CASES = [case for case in all_cases() if case[1] in (14, 16, 18) and case[2] == 
 CUTTINGS = 3
 
 
-@pytest.mark.parametrize("name", some_of(CASES, 3))
+@pytest.mark.parametrize("name", some_of(CASES, 6))
 def test_parts_make_the_whole(name: tuple[str, int, str], tmp_path: Path) -> None:
     source = Source.open(open_case(*name, tmp_path).data_dir)
     begin, lsns = records_of(source, None)
