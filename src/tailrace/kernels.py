@@ -6,8 +6,8 @@ everything that went into it: its own code, the constants that it names, and the
 its arguments; the versions of Python, Numba and LLVM; and the processor.
 
 It is looked for first among those that came with the wheel (`COMPILED`, for x86-64-v3, which nearly every server since 2015 understands), then in the
-user's cache, and is otherwise compiled for this very processor and put there. No setting of Numba's is changed, so others who use it in this
-process keep theirs.
+user's cache, where `make` puts the same for a checkout, and is otherwise compiled for this very processor and put there. No setting of Numba's is
+changed, so others who use it in this process keep theirs.
 """
 
 from __future__ import annotations
@@ -90,11 +90,9 @@ class _Cache:
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         _know_runtime()
         processor = target_context.codegen().magic_tuple()
-        payload = None
-        if _is_portable(processor):
-            payload = _loaded(COMPILED / self._name(sig, (processor[0], *PORTABLE)))
-        if payload is None:
-            payload = _loaded(_folder() / self._name(sig, processor))
+        payload = next((found for path in self._places(sig, processor) if (found := _loaded(path)) is not None), None)
+        if payload is None and (others := os.environ.get("TAILRACE_KERNELS_FROM")):
+            payload = _taken(Path(others) / self._name(sig, processor), _folder())
         if payload is None:
             while before_compiling:
                 before_compiling.pop()()
@@ -106,13 +104,10 @@ class _Cache:
             return
         *described, environments = data._reduce()
         payload = dumps((*described, [each.__reduce__()[1] for each in environments]))
-        path = _folder() / self._name(sig, data.codegen.magic_tuple())
-        new = path.with_suffix(f".{os.getpid()}.new")
-        with suppress(OSError):  # a cache that cannot be written costs time, and nothing else
-            path.parent.mkdir(parents=True, exist_ok=True)
-            new.write_bytes(hashlib.blake2b(payload, digest_size=_DIGEST).digest() + payload)
-            new.rename(path)
-            _forget_old(path.parent)
+        _keep(
+            _folder() / self._name(sig, data.codegen.magic_tuple()),
+            hashlib.blake2b(payload, digest_size=_DIGEST).digest() + payload,
+        )
 
     def enable(self) -> None:
         """Part of the interface; it is always enabled."""
@@ -122,6 +117,13 @@ class _Cache:
 
     def flush(self) -> None:
         """Part of the interface; what is no longer used goes by itself."""
+
+    def _places(self, sig: Any, processor: tuple[str, ...]) -> Iterator[Path]:
+        if _is_portable(processor):
+            name = self._name(sig, (processor[0], *PORTABLE))
+            yield COMPILED / name
+            yield _folder() / name
+        yield _folder() / self._name(sig, processor)
 
     def _name(self, sig: Any, processor: tuple[str, ...]) -> str:
         function = self._dispatcher.py_func
@@ -201,12 +203,34 @@ def _loaded(path: Path) -> Any:
         return None
 
 
+def _taken(path: Path, folder: Path) -> Any:
+    """What is kept there, which is kept in this folder from now on, too; None if there is none."""
+    if (payload := _loaded(path)) is not None:
+        _keep(folder / path.name, path.read_bytes())
+    return payload
+
+
+def _keep(path: Path, data: bytes) -> None:
+    new = path.with_suffix(f".{os.getpid()}.new")
+    with suppress(OSError):  # a cache that cannot be written costs time, and nothing else
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new.write_bytes(data)
+        new.rename(path)
+        _forget_old(path.parent)
+
+
 def _forget_old(folder: Path) -> None:
     """What nobody has loaded for a month belongs to code that nobody runs any more."""
     for path in folder.iterdir():
         with suppress(OSError):
             if time.time() - path.stat().st_mtime > _MONTH:
                 path.unlink()
+
+
+def portable_settings() -> dict[str, str]:
+    """Numba's settings that have a process compile for PORTABLE; none where that does not run."""
+    own = (platform.machine().lower(), "", "")
+    return dict(zip(("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES"), PORTABLE, strict=True)) if _is_portable(own) else {}
 
 
 @cache
