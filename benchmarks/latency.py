@@ -19,7 +19,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -142,8 +142,11 @@ def caught_up(readers: list[Reader], rows: int) -> None:
 
 def cpu_of(process: psutil.Process) -> float:
     """Of it and its children, those that have ended included."""
-    times = [process.cpu_times(), *(child.cpu_times() for child in process.children(recursive=True))]
-    return sum(each.user + each.system for each in times) + times[0].children_user + times[0].children_system
+    while process.is_running():
+        with suppress(psutil.NoSuchProcess):  # one that ends meanwhile is of those that have ended
+            times = [process.cpu_times(), *(child.cpu_times() for child in process.children(recursive=True))]
+            return sum(each.user + each.system for each in times) + times[0].children_user + times[0].children_system
+    raise RuntimeError(f"{process} has ended")
 
 
 if __name__ == "__main__":

@@ -90,8 +90,8 @@ def _receivers(server: Server, home: Path, megabytes: int, runs: int) -> None:
     )  # fmt: skip
     for way, dsn in ways.items():
         taken: dict[str, list[_Taken]] = {name: [] for name in begun}
-        for _ in range(runs + 1):
-            for name, directory in begun.items():
+        for turn in range(runs + 1):
+            for name, directory in sorted(begun.items(), reverse=turn % 2 > 0):
                 work = Path(shutil.copytree(directory, home / "work"))
                 environment = {"LD_PRELOAD": _libpq_with_tls()} if (name, way) == ("pg_receivewal", "TLS") else {}
                 taken[name].append(_measured(server, [_receiver(name, dsn, work, end)], environment))
