@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 from collections.abc import Iterator
+from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from support.s3_servers import SeaweedFS, Versitygw
 
 _IN_MEMORY = pytest.StashKey[Path | None]()
+_LAST = -200
+"""Of what ends with a process, behind multiprocessing's own folder (-100), which is in that one."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -34,7 +37,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     """What a test that failed has left is removed with the rest: give --basetemp to look at it."""
     if folder := config.stash.get(_IN_MEMORY, None):
-        shutil.rmtree(folder, ignore_errors=True)
+        Finalize(None, shutil.rmtree, (folder, True), exitpriority=_LAST)
 
 
 @pytest.hookimpl(tryfirst=True)

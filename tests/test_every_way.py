@@ -93,6 +93,7 @@ def test_a_speculative_insert_waits_for_its_verdict_whatever_comes_between(tmp_p
     compared.check_all(compared.road.in_windows(streamed, cuts), f"record by record, {len(cuts)} from {cuts[0]} on")
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("name", "count"),
     [pytest.param(SHORT, FEW, id="a-few"), *(pytest.param(case, ONE_BY_ONE, marks=pytest.mark.marathon) for case in CASES)],

@@ -87,12 +87,15 @@ def test_from_nothing_to_following_and_on(server: Server, tmp_path: Path) -> Non
         with pytest.raises(HTTPError, match="404"):
             urlopen(f"{url}../etc/passwd")
         assert server.sql("SELECT slot_name FROM pg_replication_slots") == []
+        committed = _facts(url)["last_commit_time"]
+        assert committed is not None
     assert _rows(tmp_path) == [(1, "x"), (2, "y"), (3, "x"), (4, "x"), (5, "x")]
     assert sorted(path.name for path in (tmp_path / "lake").iterdir() if path.name != "_tailrace") == ["public.t"]
     of_ours = "SELECT pid FROM pg_stat_activity WHERE application_name = 'tailrace' AND datname = current_database()"
     until(lambda: server.sql(of_ours) == [])
-    server.say("DELETE FROM t WHERE id > 3")
-    with _replicating(server, tmp_path) as url:  # goes on where it was
+    with _replicating(server, tmp_path) as url:  # goes on where it was, and knows since when
+        until(lambda: _facts(url)["last_commit_time"] == committed)
+        server.say("DELETE FROM t WHERE id > 3")
         until(lambda: _facts(url)["tables"] == {"public.t": 2})
     assert _rows(tmp_path) == [(1, "x"), (2, "y"), (3, "x")]
 

@@ -392,6 +392,7 @@ def test_a_location_without_a_server(tailrace: Run, tmp_path: Path) -> None:
     assert (code, "no log of a server is received" in err) == (1, True)
 
 
+@pytest.mark.soak
 def test_it_is_said_before_wal_is_lost(tailrace: Run, tmp_path: Path) -> None:
     """Once half of what the server keeps is behind us; of a slot as pg_replication_slots has it, too."""
     state = tmp_path / "state"

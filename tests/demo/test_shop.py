@@ -35,6 +35,7 @@ def test_it_runs_and_leaves_nothing(tmp_path, monkeypatch, capsys):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.soak
 def test_it_fails_when_a_table_differs(tmp_path, monkeypatch, capsys):
     home = Path(tempfile.mkdtemp(prefix="tailrace-demo-test-"))
     compare = shop.compare

@@ -49,6 +49,7 @@ def test_session(name: str, server: Server, tmp_path: Path) -> None:
         _compare(name, sides)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("server", [16], indirect=True)
 def test_in_a_process_of_its_own(server: Server, tmp_path: Path) -> None:
     with BothSides(server, tmp_path / "state", as_command=True) as sides:

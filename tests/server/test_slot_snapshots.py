@@ -162,7 +162,9 @@ def _inserts(server: Server, clients: int) -> Iterator[None]:
             thread.join()
 
 
-@pytest.mark.parametrize("trials", [pytest.param(3, id="a-few"), pytest.param(80, id="many", marks=pytest.mark.marathon)])
+@pytest.mark.parametrize(
+    "trials", [pytest.param(3, id="a-few", marks=pytest.mark.soak), pytest.param(80, id="many", marks=pytest.mark.marathon)]
+)
 def test_copy_and_stream_meet(trials: int, tmp_path: Path) -> None:
     """What a slot gives is what its snapshot has not seen, whoever writes meanwhile."""
     with Server(18, KEEPS | {"max_prepared_transactions": 10}) as server:

@@ -60,7 +60,7 @@ def _verify(source: Server, to: str, *more: str) -> subprocess.CompletedProcess[
 @pytest.mark.parametrize(
     ("of_subscriber", "of_source"),
     [
-        (18, 18),
+        pytest.param(18, 18, marks=pytest.mark.soak),
         *(pytest.param(*pair, marks=pytest.mark.matrix) for pair in ((16, 16), (16, 18), (18, 16), (14, 14), (18, 14), (17, 15))),
     ],
 )

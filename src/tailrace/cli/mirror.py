@@ -106,6 +106,9 @@ def until_of(moment: Lsn | datetime | None) -> Until:
 class Watcher(Protocol):
     """Who hears how far a lake is while it is kept."""
 
+    def begin(self, complete: Lsn, committed: int) -> None:
+        """Where a run before has brought it: the last transaction there committed then (microseconds since 2000; 0: not known)."""
+
     def copying(self, done: int, of: int) -> None:
         """Of a first copy so many parts are there."""
 
@@ -118,6 +121,8 @@ def mirror(asked: AskedSlot, to: AskedLake, pace: Pace, until: Until, *, as_json
     lake = to.open(stages_here=isinstance(runner, LocalRunner))
     publications = tuple(name for text in to.publications for name in publication_names(text))
     before, is_new = lake.catalog, not exists(asked.name, asked.state)
+    if watcher is not None and before is not None and not before.awaits_tables:
+        watcher.begin(before.complete, before.committed)
     with counted("changes", is_alone=not as_json) as progress:
         shown = _Shown(progress, as_json, watcher)
         try:

@@ -22,6 +22,7 @@ from typing import Any, cast
 from tailrace.cli.mirror import commit_time
 from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
+from tailrace.model import Lsn
 from tailrace.replication.apply_worker import WindowApplied
 
 STARTING, COPYING, FOLLOWING = "starting", "copying", "following"
@@ -32,7 +33,7 @@ _LAST_PORT = 65535
 
 @dataclass(slots=True)
 class LakeStanding:
-    """What has been heard of the lake since the command began; read by other threads than the one that tells it."""
+    """Where the lake was when the command began, and what has been heard of it since; read by other threads than the one that tells it."""
 
     lake: str
     source: str
@@ -48,6 +49,10 @@ class LakeStanding:
     tables: Counter[str] = field(default_factory=Counter)
     quarantined: Counter[str] = field(default_factory=Counter)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def begin(self, complete: Lsn, committed: int) -> None:
+        with self._lock:
+            self.lsn, self.complete, self.committed = int(complete), str(complete), commit_time(committed)
 
     def copying(self, done: int, of: int) -> None:
         with self._lock:
