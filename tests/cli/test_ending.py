@@ -176,3 +176,41 @@ def test_the_end_leaves_out_nothing_that_python_does(status: str, expected: int)
     done = subprocess.run([sys.executable, "-c", ENDS.replace("STATUS", status)], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (expected, "a verb\na thread\nlet go\nat the end\n")
     assert done.stderr == ("words\n" if expected == 1 else "")
+
+
+UNHEARD = """
+import ctypes, signal, time
+from tailrace.cli.ending import ending
+class Thing:
+    def __del__(self):
+        signal.raise_signal(signal.SIGTERM)
+        time.sleep(0)
+def of_others():
+    signal.raise_signal(signal.SIGTERM)
+    time.sleep(0)
+    return 7
+def _raw_object_cache_getbuffer():
+    signal.raise_signal(signal.SIGTERM)
+    time.sleep(0)
+    print("whole", flush=True)
+    return 7
+with ending():
+    WAY
+    print("goes on", flush=True)
+    time.sleep(20)
+print("has gone on")
+"""
+WAYS = {
+    "Thing()": "goes on\n",
+    "ctypes.CFUNCTYPE(ctypes.c_int)(of_others)()": "goes on\n",
+    "assert ctypes.CFUNCTYPE(ctypes.c_int)(_raw_object_cache_getbuffer)() == 7": "whole\ngoes on\n",
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_signal_that_comes_where_nobody_hears_what_is_raised(way: str) -> None:
+    """In a finalizer, or in a function that C calls: LLVM asks for a kernel's code by one, and would crash without."""
+    done = subprocess.run(
+        [sys.executable, "-c", UNHEARD.replace("WAY", way)], capture_output=True, text=True, check=False, timeout=15
+    )
+    assert (done.returncode, done.stdout) == (128 + signal.SIGTERM, WAYS[way]), done

@@ -21,6 +21,7 @@ from tailrace.cli.signals import handling
 
 NOBODY_READS = 128 + signal.SIGPIPE
 """What a shell says of a program that SIGPIPE ended."""
+_SOON = 0.01
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _STREAMS = (("stdin", os.O_RDONLY), ("stdout", os.O_RDONLY), ("stderr", os.O_WRONLY))
 
@@ -45,6 +46,9 @@ class Ending:
 
     def ask(self, number: int, frame: FrameType | None) -> None:
         """The handler. Who asks twice means now."""
+        if _is_in_a_callback(frame):
+            _ask_again(number)
+            return
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # threads will complain that their Java is gone
         spark = sys.modules.get("tailrace.spark.jvm")
         if spark is not None:
@@ -54,10 +58,33 @@ class Ending:
         self.signal = number
         raise Stopped
 
+    def hear(self, unraisable: sys.UnraisableHookArgs) -> None:
+        """What was raised where nobody hears it, as in a finalizer that was just running: who asked is to be heard all the same."""
+        if isinstance(unraisable.exc_value, Stopped):
+            number, self.signal = self.signal, 0
+            _ask_again(number)
+        else:
+            sys.__unraisablehook__(unraisable)
+
     def leave(self) -> NoReturn:
         """End with the signal's status, without waiting for threads, or for whoever should read what is still buffered."""
         atexit._run_exitfuncs()
         os._exit(128 + self.signal)
+
+
+def _is_in_a_callback(frame: FrameType | None) -> bool:
+    """Whether LLVM has called to ask for a kernel's code. It would go on without, once something is raised there, and the kernel would crash."""
+    while frame is not None:
+        if frame.f_code.co_name.startswith("_raw_object_cache"):  # llvmlite.binding.executionengine
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _ask_again(number: int) -> None:
+    timer = threading.Timer(_SOON, os.kill, (os.getpid(), number))
+    timer.daemon = True
+    timer.start()
 
 
 def leave(status: int) -> NoReturn:
@@ -73,11 +100,13 @@ def leave(status: int) -> NoReturn:
 @contextmanager
 def ending() -> Iterator[None]:
     """Signals end what runs within, and the process. One that was ignored when the process began (nohup) stays so."""
-    asked = Ending()
+    asked, before = Ending(), sys.unraisablehook
+    sys.unraisablehook = asked.hear
     with handling(dict.fromkeys(_SIGNALS, asked.ask), ignored_too=False):
         try:
             yield
         finally:
+            sys.unraisablehook = before
             if asked.signal:
                 asked.leave()
 
