@@ -229,12 +229,16 @@ def _forget_old(folder: Path) -> None:
 
 def portable_settings() -> dict[str, str]:
     """Numba's settings that have a process compile for PORTABLE; none where that does not run."""
-    own = (platform.machine().lower(), "", "")
-    return dict(zip(("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES"), PORTABLE, strict=True)) if _is_portable(own) else {}
+    return dict(zip(("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES"), PORTABLE, strict=True)) if _runs_portable() else {}
 
 
 @cache
 def _is_portable(processor: tuple[str, ...]) -> bool:
+    """Whether code for PORTABLE runs in its place: asked once for each processor that Numba compiles for."""
+    return _runs_portable()
+
+
+def _runs_portable() -> bool:
     """Whether code for PORTABLE runs here, and the user has not asked Numba for another processor."""
     if platform.machine().lower() not in ("x86_64", "amd64") or config.CPU_NAME or config.CPU_FEATURES or not config.ENABLE_AVX:
         return False

@@ -22,6 +22,7 @@ from tailrace.cli.signals import handling
 NOBODY_READS = 128 + signal.SIGPIPE
 """What a shell says of a program that SIGPIPE ended."""
 _SOON = 0.01
+"""Seconds after which a signal is sent again that came where it could not be heard."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _STREAMS = (("stdin", os.O_RDONLY), ("stdout", os.O_RDONLY), ("stderr", os.O_WRONLY))
 
@@ -43,6 +44,8 @@ class Ending:
 
     def __init__(self) -> None:
         self.signal = 0
+        self.hook = sys.unraisablehook
+        """That of before, for what is not ours."""
 
     def ask(self, number: int, frame: FrameType | None) -> None:
         """The handler. Who asks twice means now."""
@@ -64,7 +67,7 @@ class Ending:
             number, self.signal = self.signal, 0
             _ask_again(number)
         else:
-            sys.__unraisablehook__(unraisable)
+            self.hook(unraisable)
 
     def leave(self) -> NoReturn:
         """End with the signal's status, without waiting for threads, or for whoever should read what is still buffered."""
@@ -100,13 +103,13 @@ def leave(status: int) -> NoReturn:
 @contextmanager
 def ending() -> Iterator[None]:
     """Signals end what runs within, and the process. One that was ignored when the process began (nohup) stays so."""
-    asked, before = Ending(), sys.unraisablehook
+    asked = Ending()
     sys.unraisablehook = asked.hear
     with handling(dict.fromkeys(_SIGNALS, asked.ask), ignored_too=False):
         try:
             yield
         finally:
-            sys.unraisablehook = before
+            sys.unraisablehook = asked.hook
             if asked.signal:
                 asked.leave()
 

@@ -65,7 +65,7 @@ class WalArchive:
 
     def resume_point(self, *, is_behind_whole: bool = False) -> ResumePoint | None:
         """None where nothing was received yet. If it `is_behind_whole`, the last whole segment is not received again."""
-        listed = list(map(self._in_place, list_segments(self.directory)))
+        listed = self._listed()
         if not listed:
             return None
         last = max([each for each in listed if not each.partial] or listed, key=lambda each: (each.number, each.timeline))
@@ -153,8 +153,9 @@ class WalArchive:
     def _branch_off(self, number: int) -> None:
         """A timeline's first segment begins with what its ancestor has there, as on the server that was promoted (`XLogInitNewTimeline`): who reads
         the newest timeline has at no time less than before. Raises FailedWrite."""
-        left = dict(history_of(self.directory, self.timeline))
-        there = [each for each in map(self._in_place, list_segments(self.directory)) if each.number == number]
+        if not (left := dict(history_of(self.directory, self.timeline))):
+            return
+        there = [each for each in self._listed() if each.number == number]
         ancestors = [each for each in there if left.get(each.timeline, -1) // self.segment_size == number]
         if not ancestors or any(each.timeline == self.timeline for each in there):
             return
@@ -165,8 +166,8 @@ class WalArchive:
         except OSError as error:
             raise FailedWrite(f'could not write to file "{path}": {error.strerror}', file=str(path)) from error
 
-    def _in_place(self, listed: Segment) -> Segment:
-        return in_place(listed, self.segment_size)
+    def _listed(self) -> list[Segment]:
+        return [in_place(each, self.segment_size) for each in list_segments(self.directory)]
 
     def _open(self, number: int) -> None:
         """The segment: a whole one is there to be compared, one that is begun to be compared and filled, and else it is made."""
