@@ -62,6 +62,7 @@ def compile_by(chain: str, folder: Path) -> None:
         other_encodings()
         payloads_framed()
         rows_compared()
+        keys_matched()
     for story in CASES[chain]:
         decode_case(story, folder / story)
 
@@ -109,6 +110,18 @@ def rows_compared() -> None:
     sums.add_rows(hashes, hashes)
     rows = RowNumbers(hashes, hashes, np.arange(2)).of_buckets(sums.counts > 0)
     only_here(rows, rows)
+
+
+def keys_matched() -> None:
+    """Changes of rows that a lake has, found by their keys."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    from tailrace.apply.keys import row_codes  # noqa: PLC0415
+    from tailrace.apply.matching import KeySet  # noqa: PLC0415
+
+    keys = pa.array([1, 2], pa.int64())
+    row_codes([keys])
+    KeySet([keys]).has([keys])
 
 
 def messages_there_and_back() -> None:

@@ -19,7 +19,7 @@ from tailrace.lake.table import CommitNote
 from tailrace.storage.local_store import LocalStore
 
 SCHEMA = pa.schema([("id", pa.int64()), ("n", pa.decimal128(38, 2))])
-RUN = "0" * 32
+RUN, NEXT_RUN = "0" * 32, "1" * 32
 
 
 def _rows(ids: list[int]) -> pa.Table:
@@ -35,7 +35,7 @@ def _made(folder: Path, *files: list[int]) -> None:
 
 def _without(folder: Path, ids: list[int]) -> tuple[OpenDeltaTable, FileChanges]:
     table = find(folder)
-    edit = TableEdit(DataFiles(LocalStore(folder), SCHEMA, RUN), table.files, ("id",), keeps_vectors=True)
+    edit = TableEdit(DataFiles(LocalStore(folder), SCHEMA, NEXT_RUN), table.files, ("id",), keeps_vectors=True)
     edit.delete(_rows(ids))
     return table, edit.changes()[0]
 

@@ -241,10 +241,13 @@ def test_work_that_is_done_twice(server: Server, tmp_path: Path, monkeypatch: py
 
 def test_what_is_small_is_done_here() -> None:
     assert not HERE.are_elsewhere
-    assert not HERE.should_rewrite(1 << 40)
+    assert HERE.should_rewrite([1, HERE.large_files])
+    assert not HERE.should_rewrite([1, HERE.large_files + 1])
+    assert not HERE.should_rewrite([1])
     elsewhere = Workers(_apart, are_elsewhere=True)
-    assert elsewhere.should_rewrite(elsewhere.large_files)
-    assert not elsewhere.should_rewrite(elsewhere.large_files - 1)
+    assert elsewhere.should_rewrite([elsewhere.large_files])
+    assert not elsewhere.should_rewrite([elsewhere.large_files - 1])
+    assert not elsewhere.should_rewrite([])
 
 
 @pytest.mark.spark

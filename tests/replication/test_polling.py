@@ -7,8 +7,11 @@ import random
 import threading
 import time
 from collections import deque
+from collections.abc import Iterator
 from functools import partial
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,13 +22,18 @@ from support.ways import Road
 from tailrace.errors import CorruptWal, UsageError
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, Pipeline
-from tailrace.pipeline.following import NothingNew
+from tailrace.pipeline.following import FollowedLog, NothingNew
+from tailrace.pipeline.scanning import Scanning
 from tailrace.plan.demand import OF_TABLES
 from tailrace.plugins.test_decoding import TestDecoding
+from tailrace.replication import acquired_slot
+from tailrace.replication.acquired_slot import AcquiredSlot
 from tailrace.replication.next_window import Limit
 from tailrace.replication.service import acquire
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.replication.waiting import AsyncWaiter, finish_async
+from tailrace.sources.source import Source
+from tailrace.wal.index import Index
 from tailrace.window import WindowSize
 
 SLOTS = 20
@@ -100,6 +108,53 @@ def test_what_is_confirmed_amid_a_window_is_not_given_again(road: Road, tmp_path
         rest = [row for window in looked(slot, plugin.demand) for row in _decoded(window, plugin)]
     assert rest == expected[-len(rest) :]
     assert len(expected) - len(rest) == int(lines.ends[len(lines.ended) // 2])
+
+
+def test_the_log_of_the_next_window_is_read_while_one_is_taken(
+    road: Road, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same comes; what is wrong there is told where it would be without; and who stops has read in vain."""
+    _, state = road.growing(int(road.source.segments.stop_lsn), tmp_path, ["mine", "other"])
+    location, plugin = SlotLocation.open(state), TestDecoding()
+    look, threads = FollowedLog.look, set[str]()
+
+    def watched(log: FollowedLog, *asked: Any) -> Iterator[tuple[Source, Index]]:
+        for part in look(log, *asked):
+            threads.add(threading.current_thread().name)
+            yield part
+
+    def damaged(log: FollowedLog, *asked: Any) -> Iterator[tuple[Source, Index]]:
+        yield from islice(look(log, *asked), 3)
+        raise CorruptWal("this is damaged", lsn=log.lsn)
+
+    monkeypatch.setattr(acquired_slot, "sharing", lambda *_: Scanning(1 << 13))
+    monkeypatch.setattr(FollowedLog, "look", watched)
+    given: list[tuple[int, int, bytes]] = []
+    with acquired(location, "mine", LocalRunner(1), SEVERAL) as slot:
+        plugin.startup({}, slot.major)
+        _take(slot, plugin, given)
+    assert given == _lines(road)
+    assert any(name.startswith("ThreadPoolExecutor") for name in threads)
+    monkeypatch.setattr(FollowedLog, "look", damaged)
+    others: list[tuple[int, int, bytes]] = []
+    with acquired(location, "other", LocalRunner(1), SEVERAL) as slot:
+        with pytest.raises(CorruptWal, match="this is damaged"):
+            _take(slot, plugin, others)
+        monkeypatch.undo()
+        window = slot.poll(plugin.demand)
+        assert isinstance(window, Pipeline)
+        with pytest.raises(KeyboardInterrupt), slot.looking_ahead():
+            raise KeyboardInterrupt
+    with acquired(location, "other", LocalRunner(1)) as slot:
+        others += [row for window in looked(slot, plugin.demand) for row in _decoded(window, plugin)]
+    assert others == given
+
+
+def _take(slot: AcquiredSlot, plugin: TestDecoding, given: list[tuple[int, int, bytes]]) -> None:
+    while isinstance(window := slot.poll(plugin.demand), Pipeline):
+        with slot.looking_ahead():
+            given += _decoded(window, plugin)
+        slot.confirm(window.span.stop)
 
 
 def test_nothing_waits_and_damage_is_told_once_it_is_certain(

@@ -13,9 +13,47 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tailrace.apply.keys import comparable
+from tailrace.apply.keys import comparable, whole_numbers
+from tailrace.kernels import kernel
 
 Numbers = NDArray[np.int64]
+
+
+class KeySet:
+    """Keys of which it only counts whether a row has one."""
+
+    def __init__(self, columns: Sequence[pa.Array]) -> None:
+        values = whole_numbers(columns[0]) if len(columns) == 1 else None
+        self._ordered = np.sort(values) if values is not None else None
+        self._index = KeyIndex(columns) if values is None else None
+
+    def has(self, columns: Sequence[pa.Array]) -> NDArray[np.bool_]:
+        """Which rows have one of the keys."""
+        if self._index is not None:
+            return self._index.find(columns) >= 0
+        assert self._ordered is not None
+        column = columns[0]
+        found = np.zeros(len(column), np.bool_)
+        if column.null_count:
+            there = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
+            found[there] = self.has([column.take(pa.array(there))])
+        elif len(self._ordered) and (rows := whole_numbers(column)) is not None:
+            if _is_sorted(rows):
+                find_in_order(rows, self._ordered, found)
+            else:
+                places = np.minimum(np.searchsorted(self._ordered, rows), len(self._ordered) - 1)
+                found[:] = self._ordered[places] == rows
+        return found
+
+
+@kernel
+def find_in_order(rows, keys, found):  # type: ignore[no-untyped-def]
+    """Which of `rows` are among `keys`; both are ascending."""
+    at = 0
+    for row in range(len(rows)):
+        while at < len(keys) and keys[at] < rows[row]:
+            at += 1
+        found[row] = at < len(keys) and keys[at] == rows[row]
 
 
 class KeyIndex:
@@ -27,7 +65,7 @@ class KeyIndex:
         self._pairs: list[pa.Array] = []
         self._ordered, self._order = np.zeros(0, np.int64), np.zeros(0, np.int64)
         self._is_sortable = False
-        if len(columns) == 1 and (values := _sortable(columns[0])) is not None:
+        if len(columns) == 1 and (values := whole_numbers(columns[0])) is not None:
             self._number_in_order(columns[0], values)
             return
         numbers = np.zeros(len(columns[0]), np.int64)
@@ -61,7 +99,7 @@ class KeyIndex:
         found = np.full(len(columns[0]), -1, np.int64)
         if not self._count:
             return found
-        if self._is_sortable and (rows := _sortable(columns[0])) is not None and _is_sorted(rows):
+        if self._is_sortable and (rows := whole_numbers(columns[0])) is not None and _is_sorted(rows):
             self._find_in_order(rows, found)
             return found
         at, numbers = np.arange(len(found)), np.zeros(len(found), np.int64)
@@ -93,7 +131,7 @@ class KeyIndex:
 def is_in_order(column: pa.Array | pa.ChunkedArray) -> bool:
     """Whether the rows are known to lie in the order of this column."""
     flat = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    values = _sortable(flat)
+    values = whole_numbers(flat)
     return values is not None and _is_sorted(values)
 
 
@@ -111,14 +149,6 @@ def _index_in(column: pa.Array, values: pa.Array) -> Numbers:
     """-1 where the value is none of them."""
     at = pc.index_in(column, value_set=values)
     return (at if not at.null_count else pc.fill_null(at, -1)).to_numpy().astype(np.int64)
-
-
-def _sortable(column: pa.Array) -> NDArray[np.int64] | None:
-    """Integers and their like (dates, timestamps) without NULLs, as integers; None for all else."""
-    kind = column.type
-    if column.null_count or not (pa.types.is_signed_integer(kind) or pa.types.is_date32(kind) or pa.types.is_timestamp(kind)):
-        return None
-    return (column.cast(pa.int32()) if pa.types.is_date32(kind) else column).cast(pa.int64()).to_numpy()
 
 
 def _is_sorted(values: NDArray[np.int64]) -> bool:

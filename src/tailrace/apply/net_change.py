@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tailrace.apply.keys import joined, key_of, row_codes
+from tailrace.apply.keys import is_ascending, joined, key_of, row_codes, whole_numbers
 from tailrace.changes import ORDER, rows_by_name
 from tailrace.dataclass import dataclass
 from tailrace.feed import OrderKey
@@ -69,7 +69,7 @@ def net_change(changes: pa.Table, relation: Relation, truncations: Sequence[Orde
 def _last_per_key(parts: OrderedChanges, key: tuple[str, ...], schema: pa.Schema, truncated: bool) -> NetChange:
     """Event 2i is that change i removes a row, event 2i+1 that it puts one; the last event of a key stands."""
     count = len(parts)
-    if parts.only_inserts and count and int(row_codes([parts.new[name] for name in key]).max()) + 1 == count:
+    if parts.only_inserts and count and _are_different([parts.new[name] for name in key]):
         upserts = pa.Table.from_arrays([parts.new[name] for name in schema.names], schema=schema)
         return NetChange(key, upserts, upserts.slice(0, 0).select(key), truncated)
     codes = row_codes([joined(parts.new[name], parts.old[name]) for name in key]) if count else np.zeros(0, np.int64)
@@ -81,7 +81,7 @@ def _last_per_key(parts: OrderedChanges, key: tuple[str, ...], schema: pa.Schema
     last = np.full(int(codes.max(initial=-1)) + 1, -1, np.int64)
     last[code[events]] = events
     final = np.sort(last[last >= 0])
-    puts, removals = final[final % 2 == 1] // 2, final[final % 2 == 0] // 2
+    puts, removals = _in_key_order(parts, final[final % 2 == 1] // 2, key), final[final % 2 == 0] // 2
     roots = {}
     if any(mask[puts].any() for mask in parts.unchanged.values()):
         before = change_before(code, events, moves, parts.is_update)
@@ -89,6 +89,17 @@ def _last_per_key(parts: OrderedChanges, key: tuple[str, ...], schema: pa.Schema
     upserts, fills = rows_at(parts, puts, roots, key, schema)
     deletes = pa.table({name: parts.old[name].take(pa.array(removals)) for name in key})
     return NetChange(key, upserts, deletes, truncated, fills)
+
+
+def _in_key_order(parts: OrderedChanges, puts: NDArray[np.int64], key: tuple[str, ...]) -> NDArray[np.int64]:
+    """As rows are going to lie in files, where that is easily found out: then they need not be taken again."""
+    values = whole_numbers(parts.new[key[0]].take(pa.array(puts))) if len(key) == 1 else None
+    return puts if values is None else puts[np.argsort(values)]
+
+
+def _are_different(keys: Sequence[pa.Array]) -> bool:
+    """Whether no two rows have one key. Most come in the order of a sequence."""
+    return (len(keys) == 1 and is_ascending(keys[0])) or int(row_codes(keys).max()) + 1 == len(keys[0])
 
 
 def _multiset(parts: OrderedChanges, schema: pa.Schema, truncated: bool) -> NetChange:

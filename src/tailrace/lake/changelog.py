@@ -18,7 +18,7 @@ from tailrace.lake.doubles import withdraw_doubles
 from tailrace.lake.files.data_files import DataFiles
 from tailrace.lake.layouts.changes import append
 from tailrace.lake.run_lock import one_run
-from tailrace.lake.staging import FileWritten, Progress, Staged, counting, stage_changes, staging
+from tailrace.lake.staging import STAGED_PARQUET, FileWritten, Progress, Staged, counting, stage_changes, staging
 from tailrace.lake.target_tables import TableErrors, TargetTable, find_target_tables
 from tailrace.model import Lsn
 from tailrace.storage.local_store import LocalStore
@@ -59,7 +59,7 @@ def append_changes(
         targets, errors = find_target_tables(feed, directory, tables, style, keep_dropped=True)
         wanted = {target.relation.oid: target.wanted(fill_missing=False) for target in targets}
         step = counting(progress, feed.stretches)
-        staged = stage_changes(feed, frozenset(wanted), wanted, LocalStore(folder), step)
+        staged = stage_changes(feed, frozenset(wanted), wanted, LocalStore(folder), step, STAGED_PARQUET)
         for target in targets:
             with errors.of_target(target):
                 mine = staged[target.relation.oid]

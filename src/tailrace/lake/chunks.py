@@ -1,6 +1,6 @@
 """The changes of a table, in as many chunks as memory allows, each behind the one before in the order of commits.
 
-In: the Parquet files that workers wrote of one table (`lake/staging.py`), and how much may be in memory at once. Out: chunks, their
+In: the files that workers wrote of one table (`lake/staging.py`), and how much may be in memory at once. Out: chunks, their
 rows, and what these come to. A chunk may end amid a transaction: they are all part of one commit of the lake.
 """
 
@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tailrace.apply.keys import key_of
@@ -19,6 +18,7 @@ from tailrace.apply.net_change import NET_COLUMNS, NetChange, net_change
 from tailrace.changes import change_schema
 from tailrace.dataclass import dataclass
 from tailrace.feed import OrderKey
+from tailrace.lake.files.changes_file import read_changes_file
 from tailrace.lake.staging import FileWritten
 from tailrace.model import Relation
 from tailrace.storage.store import Store
@@ -82,9 +82,8 @@ class StagedChanges:
         return key_of(self.relation)
 
     def read(self, file: FileWritten, names: list[str] | None) -> pa.Table:
-        columns = change_schema(self.relation, style=self.style)
-        with self.store.open(file.path) as source:
-            return pq.read_table(source, schema=columns, columns=names or NET_COLUMNS)
+        schema = change_schema(self.relation, style=self.style)
+        return read_changes_file(self.store, file.path, schema, names or NET_COLUMNS)
 
     def net(self, chunk: Chunk) -> NetChange | None:
         """None where there are no changes."""

@@ -31,7 +31,7 @@ from tailrace.lake.layouts.layout import LakeLayout
 from tailrace.lake.layouts.named import MIRROR, layout_named
 from tailrace.lake.position import check_history, position_of
 from tailrace.lake.quarantine import NamedBatches, Quarantine, TableNames, held_batch
-from tailrace.lake.staging import OwnFiles, Progress, Staged, counting, stage_changes
+from tailrace.lake.staging import STAGED, STAGED_NET, ChangesFiles, Progress, Staged, counting, stage_changes
 from tailrace.lake.table import DAY, TableVersion
 from tailrace.lake.table_change import BroughtUp
 from tailrace.lake.target_tables import TableErrors, TargetTable, check_fit, is_followed, kept_style
@@ -312,7 +312,7 @@ class Lake:
         step = counting(progress, feed.stretches + len(targets))
         workers = Workers.of(feed)
         with self.staging() as files:
-            staged = stage_changes(feed, read, wanted, files, step, self.own_files(targets), copied)
+            staged = stage_changes(feed, read, wanted, files, step, self.changes_files(targets), copied)
             waiting = dict(staged)
             try:
                 for target in targets:
@@ -332,7 +332,7 @@ class Lake:
         def stage(wanted: Mapping[int, WantedTable], files: Store) -> Mapping[int, Staged]:
             rewrites = {rewrite for oid in wanted for rewrite in tables[oid].rewrites if self.layout.reads_rewrites}
             read = frozenset({*wanted, *rewrites})
-            return stage_changes(feed, read, wanted, files, counting(None, 0), copied=_copied_of(catalog))
+            return stage_changes(feed, read, wanted, files, counting(None, 0), STAGED, _copied_of(catalog))
 
         held = {oid: table.held for oid, table in catalog.tables.items() if table.held is not None}
         return TroubleInWindow(self.quarantine, self.layout, self.on_error, held, stage)
@@ -352,16 +352,16 @@ class Lake:
         names = NamedBatches.of(found.open()).names if found.is_there else ()
         return TableNames(found.version, names, held_batch(oid, table.held.since) if table.held is not None else "")
 
-    def own_files(self, targets: Sequence[TargetTable]) -> OwnFiles | None:
-        """How workers write files that become the tables' own, where they do: named as these are, in the tables' folders, and with their columns."""
+    def changes_files(self, targets: Sequence[TargetTable]) -> ChangesFiles:
+        """How workers write files of changes. Such as become the tables' own are named so, in the tables' folders, and have their columns."""
         if not self.layout.in_place or self.catalog is None:
-            return None
+            return STAGED_NET if self.layout.is_net else STAGED
         run, folders, schemas = uuid.uuid4().hex, {}, {}
         for target in targets:
             oid = target.relation.oid
             data = target.found.data_files(change_schema(target.relation, style=target.style), run)
             folders[oid], schemas[oid] = f"{self.catalog.tables[oid].folder}/{data.folder}", data.schema
-        return OwnFiles(partial(_named_in_table, folders, run), schemas)
+        return ChangesFiles(partial(_named_in_table, folders, run), schemas)
 
     @contextmanager
     def staging(self) -> Iterator[Store]:

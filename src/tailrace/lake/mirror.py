@@ -20,7 +20,7 @@ from tailrace.lake.doubles import withdraw_doubles
 from tailrace.lake.files.file_changes import EditedFiles
 from tailrace.lake.files.workers import Workers
 from tailrace.lake.run_lock import one_run
-from tailrace.lake.staging import Progress, counting, stage_changes, staging
+from tailrace.lake.staging import STAGED_NET, Progress, counting, stage_changes, staging
 from tailrace.lake.table_change import BroughtUp, bring_up, replaced_at
 from tailrace.lake.target_tables import TableErrors, TargetTable, find_target_tables
 from tailrace.model import Lsn
@@ -73,7 +73,7 @@ def mirror(
         read = frozenset(wanted).union(*(target.rewrites for target in targets))
         step = counting(progress, feed.stretches + len(targets))
         files = LocalStore(folder)
-        staged = stage_changes(feed, read, wanted, files, step)
+        staged = stage_changes(feed, read, wanted, files, step, STAGED_NET)
         for target in targets:
             with errors.of_target(target):
                 mine = staged[target.relation.oid]

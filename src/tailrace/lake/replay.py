@@ -31,7 +31,7 @@ from tailrace.lake.catalog import LakeCatalog, LakeTable, no_table_any_more
 from tailrace.lake.lake import Lake
 from tailrace.lake.position import TablePosition, position_of
 from tailrace.lake.quarantine import NamedBatches, held_batch
-from tailrace.lake.staging import FileWritten, OwnFiles, Staged, stage_rows
+from tailrace.lake.staging import ChangesFiles, FileWritten, Staged, stage_rows
 from tailrace.lake.table import TableVersion
 from tailrace.lake.target_tables import TargetTable, kept_style
 from tailrace.model import Lsn, Relation
@@ -220,7 +220,7 @@ class _TableReplay:
         )  # fmt: skip
         target = lake.layout.shaped(target, ())
         with lake.staging() as files:
-            staged = Staged(self._staged(fits, applied, lake.own_files([target]), files))
+            staged = Staged(self._staged(fits, applied, lake.changes_files([target]), files))
             with self.found.going_on(self.name):
                 done = lake.layout.bring_up(target, files, staged, deletion_vectors=lake.deletion_vectors)
         assert done is not None
@@ -247,7 +247,7 @@ class _TableReplay:
         places = zip(rows["commit_lsn"].to_pylist(), rows["lsn"].to_pylist(), times, strict=True)
         return tuple(TableTruncation(Lsn(commit), Lsn(lsn), time) for commit, lsn, time in places)
 
-    def _staged(self, fits: _Fitted, applied: Mask, own: OwnFiles | None, files: Store) -> list[FileWritten]:
+    def _staged(self, fits: _Fitted, applied: Mask, how: ChangesFiles, files: Store) -> list[FileWritten]:
         """What is applied, in files as workers write them: rows of a rewrite apart from changes, if that was not applied before."""
         rewrites = np.array(self.rows["rewrite"].to_pylist(), np.int64)
         rewrites[: self.held_from] = 0
@@ -256,7 +256,7 @@ class _TableReplay:
         for rewrite in np.unique(rewrites).tolist():
             parts = [changes.filter(pa.array(applied[at] & (rewrites[at] == rewrite))) for at, changes in chosen]
             if any(len(part) for part in parts):
-                written += stage_rows(files, self.table.oid, rewrite, parts, own)
+                written += stage_rows(files, self.table.oid, rewrite, parts, how)
         return written
 
 

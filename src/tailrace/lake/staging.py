@@ -1,4 +1,4 @@
-"""Changes on their way into tables: Parquet files that workers write where decoding happens, and what they could not write.
+"""Changes on their way into tables: files that workers write where decoding happens, and what they could not write.
 
 In: stretches with their plans, and which tables are wanted as of which version. Out: a file per stretch and version of a table,
 below a folder that the driver made and removes. A worker may run twice: files have names of their own, and only those that a
@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from tailrace.apply.net_change import NET_COLUMNS
 from tailrace.apply.seen_transactions import SeenTransactions
 from tailrace.dataclass import dataclass
 from tailrace.feed import ChangesOf, Feed, OrderKey, PassedOver, QuarantinedChanges, RefusedChanges, TableChanges, WantedTable
+from tailrace.lake.files.changes_file import ARROW, PARQUET, ChangesWriter, open_changes_file
 from tailrace.publications.publishing.published_relation import warn_of_missing
 from tailrace.storage.allocator import give_back
 from tailrace.storage.local_store import LocalStore
@@ -55,8 +56,8 @@ def counting(progress: Progress | None, of: int) -> Callable[[int], None]:
 
 @dataclass(frozen=True, slots=True)
 class FileWritten:
-    """A Parquet file of one table's changes; `path` is its name in the store that it was staged in, `first_commit` to `last_commit` what it
-    holds, and `first_lsn` the first record; `size` is the file's, `memory` what its rows take once they are read. `rewrite` is
+    """A file of one table's changes (`lake/files/changes_file.py`); `path` is its name in the store that it was staged in, `first_commit` to
+    `last_commit` what it holds, and `first_lsn` the first record; `size` is the file's, `memory` what its rows take once they are read. `rewrite` is
     the transient heap of the ALTER TABLE that wrote all its rows anew (0: they are changes). Those that go into quarantine are `is_quarantined`."""
 
     oid: int
@@ -72,17 +73,19 @@ class FileWritten:
 
 
 @dataclass(frozen=True, slots=True)
-class OwnFiles:
+class ChangesFiles:
     """How workers write files: `new_name` gives a file of a table (by oid) its name, which no other has; the `schemas` of tables may say more of
-    columns than rows do, as ids."""
+    columns than rows do, as ids. Some `columns` may be all that is wanted of rows."""
 
     new_name: Callable[[int], str]
     schemas: Mapping[int, pa.Schema] = field(default_factory=dict)
+    columns: Sequence[str] = ()
 
     def name(self, oid: int) -> str:
         return self.new_name(oid)
 
     def shaped(self, oid: int, rows: pa.RecordBatch) -> pa.RecordBatch:
+        rows = rows.select(self.columns) if self.columns else rows
         return rows.cast(self.schemas[oid]) if oid in self.schemas else rows
 
 
@@ -139,18 +142,17 @@ def stage_changes(
     wanted: Mapping[int, WantedTable],
     store: Store,
     done: Callable[[int], None],
-    own: OwnFiles | None = None,
+    how: ChangesFiles,
     copied: Mapping[int, SeenTransactions] | None = None,
 ) -> dict[int, Staged]:
     """Decode the changes of these relations, wherever the feed's workers are, into `store`, which they reach as well: by oid, what became of each
-    table. `done` is told of how many stretches. `own` is there where files become a table's own. What is in a table's copy already, which has
-    seen the transactions of `copied`, is left out.
+    table. `done` is told of how many stretches. What is in a table's copy already, which has seen the transactions of `copied`, is left out.
     """
     if feed.span.stop - feed.span.start >= _LARGE:
         give_back()  # what scanning had
     staged: dict[int, Staged] = {oid: Staged() for oid in wanted}
     passed_over: set[str] = set()
-    work = partial(write_changes, store, wanted, feed.changes, own or STAGED, copied or {})
+    work = partial(write_changes, store, wanted, feed.changes, how, copied or {})
     for part in feed.parts(oids, min((each.since for each in wanted.values()), default=0)):
         done(part.stretches - len(part.pieces))
         for results in feed.run(work, part.pieces):
@@ -175,7 +177,7 @@ def write_changes(
     store: Store,
     wanted: Mapping[int, WantedTable],
     changes_of: ChangesOf,
-    own: OwnFiles,
+    how: ChangesFiles,
     copied: Mapping[int, SeenTransactions],
     piece: Any,
 ) -> list[FileWritten | RefusedChanges | PassedOver]:
@@ -202,8 +204,8 @@ def write_changes(
                 continue
             if file is None or (file.oid, file.rewrite) != (each.oid, each.rewrite):
                 stack.close()
-                file = stack.enter_context(_ChangesFile(store, own.name(each.oid), each.oid, each.rewrite, written))
-            file.add(own.shaped(each.oid, rows))
+                file = stack.enter_context(_ChangesFile(store, how.name(each.oid), each.oid, each.rewrite, written))
+            file.add(how.shaped(each.oid, rows))
     return written
 
 
@@ -211,16 +213,13 @@ def _not_copied(changes: TableChanges | QuarantinedChanges, copied: Mapping[int,
     return copied[changes.oid].without(changes.rows) if changes.oid in copied else changes.rows
 
 
-def stage_rows(
-    store: Store, oid: int, rewrite: int, batches: Sequence[pa.RecordBatch], own: OwnFiles | None = None
-) -> list[FileWritten]:
+def stage_rows(store: Store, oid: int, rewrite: int, batches: Sequence[pa.RecordBatch], how: ChangesFiles) -> list[FileWritten]:
     """A file of these changes of a table, as a worker writes it."""
     written: list[FileWritten | RefusedChanges | PassedOver] = []
-    own = own or STAGED
-    with _ChangesFile(store, own.name(oid), oid, rewrite, written) as file:
+    with _ChangesFile(store, how.name(oid), oid, rewrite, written) as file:
         for each in batches:
             if len(each):
-                file.add(own.shaped(oid, each))
+                file.add(how.shaped(oid, each))
     return [each for each in written if isinstance(each, FileWritten)]
 
 
@@ -234,14 +233,20 @@ def quarantine_file(
 
 
 def _staged_name(oid: int) -> str:
-    return f"{oid}/part-{uuid.uuid4()}.parquet"
+    return f"{oid}/part-{uuid.uuid4()}{ARROW}"
 
 
-STAGED = OwnFiles(_staged_name)
+def _parquet_name(oid: int) -> str:
+    return f"{oid}/part-{uuid.uuid4()}{PARQUET}"
+
+
+STAGED, STAGED_NET = ChangesFiles(_staged_name), ChangesFiles(_staged_name, columns=NET_COLUMNS)
+STAGED_PARQUET = ChangesFiles(_parquet_name)
+"""For who makes them a table's own himself."""
 
 
 class _ChangesFile:
-    """A Parquet file that is written a batch at a time, and is there only if there was one; `written` is then told of it."""
+    """A file that is written a batch at a time, and is there only if there was one; `written` is then told of it."""
 
     def __init__(
         self, store: Store, name: str, oid: int, rewrite: int, written: list[FileWritten | RefusedChanges | PassedOver], *,
@@ -251,7 +256,7 @@ class _ChangesFile:
         self._store, self._written = store, written
         self._stack = ExitStack()
         self._path = Path()
-        self._writer: pq.ParquetWriter | None = None
+        self._writer: ChangesWriter | None = None
         self._so_far = FileWritten(oid, name, 0, 0, 0, _NONE_YET, 0, _NONE_YET, rewrite, is_quarantined)
 
     def __enter__(self) -> _ChangesFile:
@@ -274,10 +279,7 @@ class _ChangesFile:
                 self._path.parent.mkdir(parents=True, exist_ok=True)
             else:
                 self._path = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="tailrace-"))) / "part"
-            writer = pq.ParquetWriter(
-                self._path, changes.schema, compression="lz4", write_statistics=False, use_dictionary=["kind"]
-            )
-            self._writer = self._stack.enter_context(writer)
+            self._writer = self._stack.enter_context(open_changes_file(self._path, of.path, changes.schema))
         self._writer.write_batch(changes)
         commits, lsns = changes["commit_lsn"].to_numpy(), changes["lsn"].to_numpy()
         self._so_far = replace(

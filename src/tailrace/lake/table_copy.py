@@ -33,7 +33,7 @@ from tailrace.lake.files.statistics import without_statistics
 from tailrace.lake.lake import Lake, TableApplied
 from tailrace.lake.position import TableIdentity, position_of
 from tailrace.lake.quarantine import NamedBatches
-from tailrace.lake.staging import STAGED, FileWritten, Staged, quarantine_file, write_changes
+from tailrace.lake.staging import FileWritten, Staged, quarantine_file, write_changes
 from tailrace.lake.table import OpenTable
 from tailrace.lake.table_change import BroughtUp
 from tailrace.lake.target_tables import TargetTable, check_fit, kept_style
@@ -295,8 +295,8 @@ class _AsChanges:
     def __init__(self, lake: Lake, targets: Mapping[int, TargetTable], feed: CopyFeed, files: Store) -> None:
         self._lake, self._files, self._staged = lake, files, dict[int, Staged]()
         wanted = {oid: target.wanted(fill_missing=False) for oid, target in targets.items()}
-        own = lake.own_files(list(targets.values()))
-        self.work = partial(write_changes, files, wanted, feed.changes, own or STAGED, {})
+        how = lake.changes_files(list(targets.values()))
+        self.work = partial(write_changes, files, wanted, feed.changes, how, {})
 
     def take(self, oid: int, result: list[FileWritten]) -> list[FileWritten]:
         """The files of rows that go into quarantine."""

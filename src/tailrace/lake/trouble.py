@@ -20,7 +20,6 @@ from itertools import chain
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from tailrace.apply.following import KeyReader, followers
 from tailrace.catalog.names.qualified_names import write_table_name
@@ -29,6 +28,7 @@ from tailrace.dataclass import dataclass
 from tailrace.errors import InsufficientLogging, TailraceError, UsageError
 from tailrace.feed import FeedTable, IntoQuarantine, OrderKey, WantedTable
 from tailrace.lake.catalog import HeldTable, LakeCatalog, LakeTable
+from tailrace.lake.files.changes_file import read_changes_file
 from tailrace.lake.layouts.layout import LakeLayout
 from tailrace.lake.quarantine import NamedBatches, Quarantine, held_batch, merged_names
 from tailrace.lake.staging import FileWritten, Staged
@@ -148,8 +148,7 @@ class TroubleInWindow:
 
         def tables() -> Iterable[pa.Table]:
             for file in staged.files:
-                with files.open(file.path) as source:
-                    yield pq.read_table(source, schema=schema, columns=columns)
+                yield read_changes_file(files, file.path, schema, columns)
 
         others = reader.of_changes(tables())
         follow = followers(reader.of_quarantined(quarantined), others, is_keyed=reader.is_keyed)
@@ -242,5 +241,4 @@ def _replaced_at(target: TargetTable, staged: Staged) -> OrderKey | None:
 
 def _read(quarantined: Iterable[FileWritten], files: Store) -> Iterable[pa.Table]:
     for file in quarantined:
-        with files.open(file.path) as source:
-            yield pq.read_table(source, schema=QUARANTINE_SCHEMA)
+        yield read_changes_file(files, file.path, QUARANTINE_SCHEMA)

@@ -13,8 +13,8 @@ flush position confirmed between two polls, and polls again when the client has 
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import field, replace
 from itertools import chain
 from types import TracebackType
@@ -33,6 +33,7 @@ from tailrace.plan.carried import Carried
 from tailrace.plan.decodable import ends_for
 from tailrace.plan.demand import Demand
 from tailrace.replication.from_mark import sharing
+from tailrace.replication.look_at_log import LookAtLog, Windows
 from tailrace.replication.next_window import NO_LIMIT, Given, Limit, NextWindow, WindowPlace
 from tailrace.replication.same_log import check_same, check_slot, fingerprint_in, fitting_mark, slot_in_words
 from tailrace.replication.slot_location import SlotLocation
@@ -52,10 +53,6 @@ from tailrace.window import WindowSize, windows
 MARK_EVERY = 64 << 20
 """Bytes of WAL between two marks of a slot whose owner goes on."""
 _WORTH_A_MARK = 1 << 20
-
-
-_Windows = Generator[list[tuple[Source, Index]], None, None]
-"""Stretches that were not there before, as many at a time as make a window."""
 
 
 @dataclass(slots=True)
@@ -79,8 +76,7 @@ class AcquiredSlot:
     """What `end_of_batch` has seen, and nobody has taken."""
     _fingerprints: dict[Lsn, LogFingerprint | None] = field(default_factory=dict)
     """By positions that were taken, and are not confirmed yet."""
-    _look: tuple[Limit, _Windows] | None = None
-    """What is being gone through, poll by poll."""
+    _look: LookAtLog | None = None
     _given: Given | None = None
 
     def __post_init__(self) -> None:
@@ -137,12 +133,12 @@ class AcquiredSlot:
         """It, planned and not given. As long as the log still ends as `nothing` has it, nobody looks for more."""
         if nothing is not None:
             self._log.nothing_new = nothing
-        if self._look is None or self._look[0] != limit:
+        if self._look is None or self._look.limit != limit:
             self._end_look()
-            self._look = limit, self._windows(limit)
+            self._look = LookAtLog(limit, self._windows(limit))
         upto = Lsn(NEVER - 1) if limit.upto is None else limit.upto
         try:
-            for parts in self._look[1]:
+            for parts in self._look.rest():
                 if parts[-1][1].next_lsn > self.read_upto:
                     wanted = DecodingRange(self.read_upto, upto, demand, is_strict=True, streamed=self.streamed)
                     return NextWindow.of(self.runner, self._carried, parts, wanted)
@@ -154,6 +150,10 @@ class AcquiredSlot:
             raise
         self._end_look()
         return self._log.nothing_new if limit.cut is None else self.next_window(demand, replace(limit, cut=None))
+
+    def looking_ahead(self) -> AbstractContextManager[None]:
+        """Within the block, in which the window that was given is made use of, the log of the next is read. Nothing is asked of the slot there."""
+        return nullcontext() if self._look is None or self._given is None else self._look.reading_ahead()
 
     def goes_on_with(self, planned: NextWindow) -> bool:
         """Whether this slot can be given what was planned for another at this place; where its log seems to be away, it has to look itself."""
@@ -188,7 +188,7 @@ class AcquiredSlot:
         """Forget the windows that were planned and not taken: they are planned again."""
         given, self._given = self._given, None
         if self._look is not None:
-            self._look[1].close()
+            self._look.windows.close()
             self._look = None
         elif given is None:
             return
@@ -209,7 +209,7 @@ class AcquiredSlot:
             self._carried = carry(parts[-1][0], self.runner, self._carried, indexes)
         return self.read_upto
 
-    def _windows(self, limit: Limit) -> _Windows:
+    def _windows(self, limit: Limit) -> Windows:
         """What is new, up to the stretch in which the limit lies. That one is a window of its own, since it will have to be
         planned again."""
         for parts in windows(self._news(limit.upto, limit.cut), weight_of, limit.window or self.window):

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import field
 from datetime import UTC, datetime
 
@@ -28,7 +28,7 @@ from tailrace.client.copy_rate import CopyRate
 from tailrace.client.server_snapshot import tables_named
 from tailrace.dataclass import dataclass
 from tailrace.errors import MissingHistory, Overtaken, PeerError, UsageError
-from tailrace.feed import FeedSpan
+from tailrace.feed import Feed, FeedSpan
 from tailrace.lake.catalog import LakeCatalog
 from tailrace.lake.complete_table import CompleteTable
 from tailrace.lake.lake import Lake, TableApplied
@@ -300,24 +300,29 @@ class ApplyWorker:
         committed, full = _last_commit(window), is_full(window, self.pace.window)
         if not self._awaits_tables:
             self._warnings.of_window(feed)
+        with self.acquired.looking_ahead() if full else nullcontext():
+            applied = self._in_lake(feed, committed)
+        if applied is None or (catalog := self.lake.catalog) is None:
+            return None
+        behind = max(0, window.source.segments.written_upto - catalog.complete) if full else 0
+        aside = tuple(self.lake.quarantine_news)
+        self._warnings.of_quarantine(aside)
+        self.tell(WindowApplied(catalog.complete, committed, applied, time.monotonic() - began, behind, aside))
+        return catalog
+
+    def _in_lake(self, feed: Feed, committed: int) -> list[TableApplied] | None:
+        """What was done once it is in the lake, whoever else writes there; None if somebody has stopped this."""
         again = ApplyRetry(self.lake, self.pace.follows, self.acquired.location.warn)
         while not self.is_stopping:
             try:
                 applied = self.lake.apply(feed, committed)
-                if (catalog := self.lake.catalog) is None:  # there is nothing before the slot
-                    return None
-                if not catalog.awaits_tables:
+                if (catalog := self.lake.catalog) is not None and not catalog.awaits_tables:
                     self._readers.advance(catalog)
+                return applied
             except (Overtaken, PeerError) as error:
                 self.waiter.sleep(time.monotonic() + again.pause_after(error))
                 self.check()
                 again.read_lake()
-                continue
-            behind = max(0, window.source.segments.written_upto - catalog.complete) if full else 0
-            aside = tuple(self.lake.quarantine_news)
-            self._warnings.of_quarantine(aside)
-            self.tell(WindowApplied(catalog.complete, committed, applied, time.monotonic() - began, behind, aside))
-            return catalog
         return None
 
     # -- the end -----------------------------------------------------------------------------------------------------------------------

@@ -18,8 +18,10 @@ import os
 import time
 import zlib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from tailrace.dataclass import dataclass
@@ -40,6 +42,8 @@ _SWEEP_SECONDS = 60
 _SWEPT = "swept"
 _LOCK = "lock"
 _SOURCE = "source"
+_THREADS = min(2, os.cpu_count() or 1)
+"""That copy segments at once."""
 
 
 def spool_directory() -> Path:
@@ -136,24 +140,34 @@ def _give_up_others(home: Path, segments: Segments, first: int) -> None:
 
 def _copied(segments: Segments, home: Path, first: int) -> dict[int, Segment]:
     """Every segment from `first` on as its copy; what the server has taken away, or not begun, is left out."""
-    size = segments.segment_size
-    copies: dict[int, Segment] = {}
-    for place, segment in sorted(segments.by_number.items()):
-        if place < first:
-            continue
-        # Servers make segments ahead, so only what comes before the last one in use is surely whole; that is told by the next one's address.
-        later = segments.by_number.get(place + 1)
-        finished = later is not None and _begins_at(Path(later.path), (place + 1) * size)
-        copy = home / segment_name(segment.timeline, place, size)
-        with suppress(FileNotFoundError), open(segment.path, "rb", buffering=0) as live:
-            if (brought := bring_up(live.fileno(), str(copy), place * size, size, finished)) is not None:
-                settled, filling = brought
-                whole = settled == size
-                copies[place] = replace(
-                    segment, lies_in=WalDirectory(str(home)), name=copy.name, partial=not whole, settled=None if whole else settled,
-                    filling=filling,
-                )  # fmt: skip
-    return copies
+    places = [place for place in sorted(segments.by_number) if place >= first]
+    if len(places) <= _THREADS:
+        copies = [_copy_of(segments, home, place) for place in places]
+    else:
+        threads = ThreadPoolExecutor(_THREADS)
+        try:
+            copies = list(threads.map(partial(_copy_of, segments, home), places))
+        finally:
+            threads.shutdown(wait=True, cancel_futures=True)
+    return {place: copy for place, copy in zip(places, copies, strict=True) if copy is not None}
+
+
+def _copy_of(segments: Segments, home: Path, place: int) -> Segment | None:
+    """What there is of one segment as its copy, which is brought up."""
+    size, segment = segments.segment_size, segments.by_number[place]
+    # Servers make segments ahead, so only what comes before the last one in use is surely whole; that is told by the next one's address.
+    later = segments.by_number.get(place + 1)
+    finished = later is not None and _begins_at(Path(later.path), (place + 1) * size)
+    copy = home / segment_name(segment.timeline, place, size)
+    with suppress(FileNotFoundError), open(segment.path, "rb", buffering=0) as live:
+        if (brought := bring_up(live.fileno(), str(copy), place * size, size, finished)) is not None:
+            settled, filling = brought
+            whole = settled == size
+            return replace(
+                segment, lies_in=WalDirectory(str(home)), name=copy.name, partial=not whole, settled=None if whole else settled,
+                filling=filling,
+            )  # fmt: skip
+    return None
 
 
 def _begins_at(path: Path, lsn: int) -> bool:

@@ -57,7 +57,7 @@ def repair(rest: LakeAtRest, compared: TableCompared) -> int:
     )  # fmt: skip
     changes = list(_changes(compared, relation, sides.style, position.lsn))
     with rest.lake.staging() as files, target.found.going_on(sides.name):
-        staged = Staged(stage_rows(files, compared.oid, 0, changes))
+        staged = Staged(stage_rows(files, compared.oid, 0, changes, rest.lake.changes_files([target])))
         rest.lake.layout.bring_up(target, files, staged, deletion_vectors=rest.lake.deletion_vectors)
     return found.rows
 

@@ -20,6 +20,11 @@ _SMALLEST_END = 32
 """Bytes of a commit or abort record with nothing but its time."""
 
 
+FEW, MORE = 1 / 8, 8
+"""Which share of transaction ids and files there is room for at first: tables are cleared that nearly always are nearly empty. How many times as much
+then."""
+
+
 class Record(NamedTuple):
     """One record: the offset of its bytes, its LSN, its length, and where it ends."""
 
@@ -111,11 +116,11 @@ class IndexBuffers(NamedTuple):
     parsed: NDArray[np.int64]
 
 
-def new_buffers(raw: int, times: int = 1) -> IndexBuffers:
-    """Room for everything that `raw` bytes of WAL hold that a server wrote; of transaction ids and files, for so many times as many. More of those
-    could be named by records of nothing else, so that has to be counted (`is_full`)."""
+def new_buffers(raw: int, share: float = FEW) -> IndexBuffers:
+    """Room for everything that `raw` bytes of WAL hold that a server wrote; of transaction ids and files, for a `share` of as many as there could be.
+    Even more of those could be named by records of nothing else, so that has to be counted (`is_full`)."""
     small, ends = raw // _SMALLEST_RECORD + 64, raw // _SMALLEST_END + 64
-    named = times * small
+    named = int(share * small) + 64
     files = _columns(FileBuffer, named, table=new_table(named), last=np.zeros(1, np.int64))
     files.key[0] = -1  # so that the first one asked for is not taken for the last
     return IndexBuffers(

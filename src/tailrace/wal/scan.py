@@ -32,7 +32,18 @@ from tailrace.wal.index import (
     KeptRecords,
     Xids,
 )
-from tailrace.wal.index_buffers import EndBuffer, FileBuffer, IndexBuffers, KeptBuffer, Record, XidBuffer, is_full, new_buffers
+from tailrace.wal.index_buffers import (
+    FEW,
+    MORE,
+    EndBuffer,
+    FileBuffer,
+    IndexBuffers,
+    KeptBuffer,
+    Record,
+    XidBuffer,
+    is_full,
+    new_buffers,
+)
 from tailrace.wal.pages import LogIdentity, WalBytes, first_written_page
 from tailrace.wal.record_header import H_CRC, H_MANAGER, H_PREVIOUS, H_XID
 from tailrace.wal.records import INFO, MANAGER, TOP_XID, is_long_enough, parse, required
@@ -85,13 +96,13 @@ def scan(wal: WalBytes, stretch: Stretch, log: LogIdentity, *, at_end_of_log: bo
     changes (those on these files included) are worth reading in the result.
     """
     begin = first_written_page(wal, stretch, log.segment_size)
-    times = 1
+    share = FEW
     while True:
-        frame, buffers = framing.new_frame(wal, log, begin, stretch.stop), new_buffers(wal.raw, times)
+        frame, buffers = framing.new_frame(wal, log, begin, stretch.stop), new_buffers(wal.raw, share)
         walked = Walked(*scan_records(wal.buf, frame, ScanFormat.of(log.form), catalog_files(also), buffers))
         if walked.reason != framing.FULL:
             break
-        times *= 2
+        share *= MORE
     if walked.reason == REACHED_STOP:
         return _index(wal, stretch, log, walked, buffers, also, place=Lsn(0) if begin == stretch.start else stretch.start)
     # Asked before it is looked at what lies behind, which moves the frame.

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tailrace.apply.matching import KeyIndex, Numbers, first_of_each, is_in_order
+from tailrace.apply.matching import KeyIndex, KeySet, Numbers, first_of_each, is_in_order
 from tailrace.dataclass import dataclass
 from tailrace.delta_log.actions import DataFile
 from tailrace.delta_log.deletion_vector import union
@@ -135,8 +135,8 @@ def positions_of_keys(
     """Where in the file rows lie that have one of the keys."""
     gone = _NONE
     for keys in _keys_for(rows, staged, by, search, at_hand):
-        index = KeyIndex([flat(keys[name]) for name in by])
-        found = [places[index.find([batch[name] for name in by]) >= 0] for places, batch in rows.rows(search.file, by)]
+        wanted = KeySet([flat(keys[name]) for name in by])
+        found = [places[wanted.has([batch[name] for name in by])] for places, batch in rows.rows(search.file, by)]
         gone = union(gone, np.concatenate([_NONE, *found]))
     return gone
 
@@ -165,9 +165,9 @@ def rows_of_keys(
     """A staged file of the rows of a file that have one of the keys, in these columns; None if none has."""
     found = []
     for keys in _keys_for(rows, staged, by, search, None):
-        index = KeyIndex([flat(keys[name]) for name in by])
+        wanted = KeySet([flat(keys[name]) for name in by])
         for places, batch in rows.rows(search.file, columns):
-            there = (index.find([batch[name] for name in by]) >= 0) & ~np.isin(places, search.gone)
+            there = wanted.has([batch[name] for name in by]) & ~np.isin(places, search.gone)
             if there.any():
                 found.append(batch.filter(pa.array(there)))
     return staged_rows(staged, pa.Table.from_batches(found)) if found else None

@@ -112,7 +112,7 @@ class TableEdit:
     def conform(self, data: DataFiles, conform: Callable[[pa.Table], pa.Table]) -> None:
         """All rows of before get other columns, those of `data`."""
         try:
-            if self._workers.should_rewrite(sum(each.file.size for each in self._files)):
+            if self._workers.should_rewrite([each.file.size for each in self._files]):
                 new = self._by_workers(partial(written_otherwise, self._data, data, conform), self._files, data)
             else:
                 new = [file for each in self._files for rows in self._rows_of(each) for file in data.write_all(conform(rows))]
@@ -245,7 +245,7 @@ class TableEdit:
 
     def _written_anew(self, files: Sequence[EditedFile]) -> list[DataFile]:
         """Files of what is left in these."""
-        if self._workers.should_rewrite(sum(each.file.size for each in files)):
+        if self._workers.should_rewrite([each.file.size for each in files]):
             return self._by_workers(partial(written_anew, self._data, self._by), files, self._data)
         return [
             file for each in files for rows in self._rows_of(each) for file in self._data.write_all(in_key_order(rows, self._by))

@@ -39,8 +39,8 @@ def run_here(work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """`run` has work done. Changes of `large_bytes` in memory and more are theirs, in chunks of `chunk_bytes`; so are, where they `are_elsewhere`,
-    files of `large_files` bytes and more that are to be written anew."""
+    """`run` has work done. Changes of `large_bytes` in memory and more are theirs, in chunks of `chunk_bytes`. Files that are to be written anew are
+    theirs where they `are_elsewhere`, and these have `large_files` bytes and more together; or else where none has more."""
 
     run: Run = run_here
     are_elsewhere: bool = False
@@ -52,9 +52,11 @@ class Workers:
     def of(cls, feed: Feed) -> Workers:
         return cls(feed.run, are_elsewhere=True) if feed.works_elsewhere else HERE
 
-    def should_rewrite(self, size: int) -> bool:
-        """Whether files of so many bytes are worth tasks. Threads of this process would hold several of them at once."""
-        return self.are_elsewhere and size >= self.large_files
+    def should_rewrite(self, sizes: Sequence[int]) -> bool:
+        """Whether to give them files of so many bytes. Threads of this process hold one each, so none may be large."""
+        if self.are_elsewhere:
+            return sum(sizes) >= self.large_files
+        return len(sizes) > 1 and max(sizes) <= self.large_files
 
 
 HERE = Workers()

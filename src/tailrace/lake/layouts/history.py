@@ -19,7 +19,6 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from tailrace.apply.keys import key_of
 from tailrace.apply.versions import (
@@ -39,6 +38,7 @@ from tailrace.delta_log.actions import DataFile
 from tailrace.delta_log.file_bounds import null_count
 from tailrace.errors import UsageError
 from tailrace.lake.chunks import chunks_of
+from tailrace.lake.files.changes_file import read_changes_file
 from tailrace.lake.files.data_files import FILE_BYTES, DataFiles
 from tailrace.lake.files.file_changes import EditedFiles
 from tailrace.lake.files.statistics import columns_beyond_statistics, unbounded_values, without_statistics
@@ -160,8 +160,7 @@ class _HistoryChange:
         wanted = change_schema(self.target.relation, style=self.target.style)
 
         def read(file: FileWritten, names: list[str] | None) -> pa.Table:
-            with store.open(file.path) as source:
-                return pq.read_table(source, schema=wanted, columns=names)
+            return read_changes_file(store, file.path, wanted, names)
 
         beyond, ahead = Counter[str](), list(sweeps)
         for chunk in chunks_of(files, CHUNK_BYTES, read):
