@@ -1,11 +1,13 @@
-"""While verbs and their work are imported, and when that is done."""
+"""While verbs and their work are imported, and when that is done; and what need not be imported at all."""
 
 from __future__ import annotations
 
 import atexit
 import gc
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib.machinery import ModuleSpec
 
 
 @contextmanager
@@ -29,3 +31,25 @@ def loading() -> Iterator[None]:
             if not gc.get_freeze_count():  # once in a process: what is garbage by now would stay as well
                 gc.freeze()
                 atexit.register(gc.unfreeze)  # at the end they do go: libraries say what is left then, as a leak
+
+
+def spare_pandas() -> None:
+    """Of the first thing that pyarrow makes an array of it asks whether pandas made it, and imports pandas to ask: half a second. It is told that
+    there is none. Not where somebody's own code runs in this process, whose Series would then be taken for lists."""
+    if "pandas" in sys.modules:
+        return
+    import pyarrow as pa  # noqa: PLC0415 - not for `--help`
+
+    finder = _NoPandas()
+    sys.meta_path.insert(0, finder)
+    try:
+        pa.array([])
+    finally:
+        sys.meta_path.remove(finder)
+
+
+class _NoPandas:
+    def find_spec(self, name: str, path: Sequence[str] | None = None, target: object = None) -> ModuleSpec | None:
+        if name == "pandas":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        return None

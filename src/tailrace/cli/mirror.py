@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from tailrace.catalog.state.catalog_state import CatalogState
 from tailrace.cli.choice import On
 from tailrace.cli.engine import runner_for
+from tailrace.cli.loading import spare_pandas
 from tailrace.cli.new_slot import HowReceived, new_slot
 from tailrace.cli.progress import Progress, counted, warn
 from tailrace.cli.signals import handling
@@ -118,6 +119,8 @@ class Watcher(Protocol):
 def mirror(asked: AskedSlot, to: AskedLake, pace: Pace, until: Until, *, as_json: bool, watcher: Watcher | None = None) -> None:
     """Bring the lake up, and print where it then is."""
     runner = runner_for(asked.on, 0, Progress("", shown=False).tell)
+    if isinstance(runner, LocalRunner):
+        spare_pandas()
     lake = to.open(stages_here=isinstance(runner, LocalRunner))
     publications = tuple(name for text in to.publications for name in publication_names(text))
     before, is_new = lake.catalog, not exists(asked.name, asked.state)
