@@ -42,7 +42,7 @@ every-way: $(READY) ## every recorded case, with every plugin, in every way in w
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal tests/test_every_way.py
 
 CHECKED := tests/test_hostile.py tests/catalog tests/decode tests/logicalproto/test_many_at_once.py tests/slots tests/tuples tests/types tests/wal \
-	tests/plan/test_message_order.py tests/verify/test_checksums.py tests/expressions/test_filters.py tests/storage/test_index_store.py tests/plugins tests/wire
+	tests/plan/test_message_order.py tests/verify/test_checksums.py tests/expressions/test_filters.py tests/storage/test_index_store.py tests/plugins tests/wire tests/apply/test_matching.py
 bounds: $(READY) ## every kernel with its bounds checked (it says how many ran), over damage, crafted records and values, catalogs, and all plugins (their code is kept apart; the first time it is compiled); marathon: over all there is
 	met=$$(mktemp -d) && trap 'rm -rf "$$met"' EXIT && \
 	NUMBA_BOUNDSCHECK=1 TAILRACE_KERNELS_MET=$$met $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not spark and not matrix and not soak and not marathon" $(CHECKED) && \

@@ -119,6 +119,11 @@ ONLY_IN_THE_MARATHON = {
     "plugins/test_debezium_engine.py::test_as_the_engine_tells_them",
     "server/test_clients.py::test_pglogrepl_streams",
     "oracle/test_clusters.py::test_a_row_of_nearly_a_gigabyte",
+    # others of their kind are in `make test`, soak or the matrix
+    "server/test_copies_under_load.py::test_tables_are_copied_while_others_write",
+    "lake/test_walks.py::test_long_walks",
+    "oracle/test_names.py::test_chance",
+    "oracle/test_encodings.py::test_every_code_of_every_encoding",
     # the same with more seeds is in `make test`
     "test_hostile.py::test_much_damage_ends_in_the_same_rows_or_one_error",
     "oracle/test_regression_suite.py::test_the_regression_suite_is_told_as_the_server_tells_it",

@@ -49,16 +49,17 @@ def outcomes(server: tuple[psycopg.Connection[Any], int], filters: list[str], st
     return [judge(connection, expression, stored, major) for expression in filters]
 
 
-def test_functions_give_what_the_server_gives(server: tuple[psycopg.Connection[Any], int]) -> None:
+@pytest.mark.parametrize("one_in", [4, pytest.param(1, marks=pytest.mark.marathon)])
+def test_functions_give_what_the_server_gives(server: tuple[psycopg.Connection[Any], int], one_in: int) -> None:
     connection, major = server
     oracle = Oracle(connection, major)
     present = {row[0] for row in connection.execute("SELECT oid::int FROM pg_proc WHERE oid < 10000").fetchall()}
     if major == 18:  # the wheel's has no xml
         present -= {each.oid for each in all_functions() if 142 in (*each.arguments, each.result)}
     functions = [each for each in all_functions() if each.oid in present and each.symbol in IMPLEMENTATIONS]
-    tried = [oracle.tried(function, types) for function in functions for types in concrete(function)]
+    tried = [oracle.tried(function, types) for function in functions[::one_in] for types in concrete(function)]
     assert [wrong for each in tried for wrong in each.wrong] == []
-    assert sum(each.calls for each in tried) > 100_000
+    assert sum(each.calls for each in tried) > 80_000 // one_in
     assert sum(each.refused_rows for each in tried) < 1_000
 
 

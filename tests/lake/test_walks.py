@@ -47,7 +47,8 @@ def test_walks(server, tmp_path, walk):
 
 
 @pytest.mark.matrix
-@pytest.mark.parametrize("walk", some_of([pytest.param(walk) for walk in range(12)], 3))
+@pytest.mark.marathon
+@pytest.mark.parametrize("walk", range(12))
 def test_long_walks(server, tmp_path, walk):
     _walk(server, tmp_path, SEED + 100 + walk, steps=9, works=25)
 

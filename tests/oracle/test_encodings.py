@@ -33,6 +33,7 @@ WORDS = {
 }
 
 
+@pytest.mark.marathon
 @pytest.mark.parametrize("major", [14, 18])
 def test_every_code_of_every_encoding(major: int) -> None:
     """What the server prints we print, and what it refuses we refuse in its words."""

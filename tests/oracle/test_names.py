@@ -38,6 +38,7 @@ _AUDIT = """
 """
 
 
+@pytest.mark.marathon
 @pytest.mark.parametrize(("major", "seed"), [(14, 1), (16, 2), (18, 3)])
 def test_chance(major: int, seed: int, tmp_path: Path) -> None:
     print(f"seed {seed}")

@@ -24,11 +24,18 @@ from support.threads import run_threads
 pytestmark = [pytest.mark.matrix, pytest.mark.postgres]
 
 
-@pytest.mark.parametrize(("major", "seed"), [(14, 1), (15, 2), (16, 3), (17, 1), (18, 1), (18, 2), (18, 3)])
-def test_schedule_without_a_slot(major: int, seed: int, tmp_path: Path) -> None:
-    schedule = make_schedule(seed, 2000)
+@pytest.mark.parametrize(
+    ("major", "seed", "steps"),
+    [(18, 4, 500)]
+    + [
+        pytest.param(*each, 2000, marks=pytest.mark.marathon)
+        for each in ((14, 1), (15, 2), (16, 3), (17, 1), (18, 1), (18, 2), (18, 3))
+    ],
+)
+def test_schedule_without_a_slot(major: int, seed: int, steps: int, tmp_path: Path) -> None:
+    schedule = make_schedule(seed, steps)
     case = live_case(major, lambda server: run_schedule(server, schedule), tmp_path, slot=False)
-    assert case.expected.count("\n") > 5000, "the workload must have done something"
+    assert case.expected.count("\n") > 2 * steps, "the workload must have done something"
     check_both_ways(case)
 
 

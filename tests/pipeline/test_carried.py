@@ -46,7 +46,7 @@ CELL = 1 << 16
 """Instead of STRETCH_BYTES, since these logs are short."""
 
 
-@pytest.mark.parametrize(("name", "captured"), some_of(CASES, 24))
+@pytest.mark.parametrize(("name", "captured"), some_of(CASES, 48))
 def test_cuts_do_not_matter(name: tuple[str, int, str], captured: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(carrying, "indexes_of_unfinished", partial(indexes_of_unfinished, cell=CELL))
     case = open_case(*name, tmp_path)

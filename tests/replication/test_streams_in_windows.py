@@ -55,7 +55,7 @@ def _decoded(case: Case, plugin: TestDecoding, dice: random.Random) -> str:
     return told.decode(errors="surrogateescape")
 
 
-@pytest.mark.parametrize(("story", "major"), some_of([pytest.param(*each, id="-".join(map(str, each))) for each in CASES], 24))
+@pytest.mark.parametrize(("story", "major"), some_of([pytest.param(*each, id="-".join(map(str, each))) for each in CASES], 72))
 def test_put_together(story: str, major: int, tmp_path: Path) -> None:
     case = open_case(story, major, "with_slot", tmp_path)
     for seed in range(SEEDS):

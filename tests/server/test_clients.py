@@ -16,6 +16,7 @@ import pytest
 
 from support.builds import find_build
 from support.fetched_programs import made, needed, run
+from support.sampling import some_of
 from support.served import Served
 from support.servers import Server
 
@@ -105,7 +106,7 @@ OPTIONS = {
 """A plugin, its options, and whether to begin behind the first transaction."""
 
 
-@pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.parametrize("name", some_of([pytest.param(each, id=each) for each in OPTIONS], 2))
 def test_positions_and_options(name: str, both: tuple[Server, Served], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PGOPTIONS", "-c logical_decoding_work_mem=64kB")
     server, plugin, words, skips = both[0], *OPTIONS[name]

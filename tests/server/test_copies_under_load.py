@@ -151,7 +151,10 @@ def _raging(of_subscriber: int, of_source: int, home: Path, seed: int) -> Iterat
 @pytest.mark.parametrize(
     ("of_subscriber", "of_source", "rounds"),
     [pytest.param(18, 18, 1, marks=pytest.mark.marathon), pytest.param(16, 18, 2, marks=pytest.mark.marathon)]
-    + [pytest.param(subscriber, source, 2, marks=pytest.mark.matrix) for subscriber, source in ((14, 18), (18, 14), (15, 16), (17, 15), (16, 17))],
+    + [
+        pytest.param(subscriber, source, 2, marks=[pytest.mark.matrix, pytest.mark.marathon])
+        for subscriber, source in ((14, 18), (18, 14), (15, 16), (17, 15), (16, 17))
+    ],
 )  # fmt: skip
 def test_tables_are_copied_while_others_write(of_subscriber: int, of_source: int, rounds: int, tmp_path: Path) -> None:
     with _raging(of_subscriber, of_source, tmp_path, rounds) as (_, there, served):

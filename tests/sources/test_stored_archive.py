@@ -17,6 +17,7 @@ from support.cases import Case, open_case
 from support.command import Run
 from support.decoding import state_before, text_of
 from support.s3_servers import SeaweedFS
+from support.sampling import some_of
 from support.slots import TAILRACE
 from support.store_proxy import StoreProxy
 from support.waiting import until
@@ -63,7 +64,7 @@ def _words(case: Case, state: object) -> Sequence[object]:
     return ("--database", case.meta["dbname"], "--catalog", state)
 
 
-@pytest.mark.parametrize("ending", PACKERS)
+@pytest.mark.parametrize("ending", some_of([pytest.param(each, id=each or "plain") for each in PACKERS], 2))
 def test_a_bucket_is_decoded_as_a_directory_is(
     case: Case, ending: str, seaweedfs: SeaweedFS, archive: BucketArchive, tailrace: Run, tmp_path: Path
 ) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from _pytest.mark.structures import ParameterSet
 
-ONE_IN = 10
+ONE_IN = 20
 """Of each test of the matrix, one case in so many runs before a change lands, and one at least; the others are in the marathon."""
 MATRIX = pytest.StashKey[Counter[str]]()
 """Of each test of the matrix that was collected, how many cases run before a change lands."""
