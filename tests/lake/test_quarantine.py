@@ -596,7 +596,7 @@ def _beginning(server: Server, store: Store, layout: str) -> None:
 
 OWNERS = {"table": DeltaVersion, "catalog": StoredCatalog}
 KILLED = [
-    (owner, layout)
+    pytest.param(owner, layout, id=f"{owner}-{layout}")
     for layout, owners in zip(LAYOUTS, ("table catalog", "catalog table") * 2, strict=False)
     for owner in owners.split()
 ]

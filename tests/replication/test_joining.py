@@ -334,7 +334,15 @@ def test_publications_are_made_later(server: Server, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("layout", "format"), some_of([("changes", "delta"), ("changes", "iceberg"), ("history", "iceberg"), ("history", "delta")], 2)
+    ("layout", "format"),
+    some_of(
+        [
+            pytest.param(layout, format, id=f"{layout}-{format}")
+            for layout, formats in (("changes", ("delta", "iceberg")), ("history", ("iceberg", "delta")))
+            for format in formats
+        ],
+        2,
+    ),
 )
 def test_layouts(server: Server, tmp_path: Path, layout: str, format: str) -> None:
     """A table that is published again goes on from what the lake has of it."""
