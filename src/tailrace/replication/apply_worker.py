@@ -300,7 +300,8 @@ class ApplyWorker:
         committed, full = _last_commit(window), is_full(window, self.pace.window)
         if not self._awaits_tables:
             self._warnings.of_window(feed)
-        with self.acquired.looking_ahead() if full else nullcontext():
+        is_behind = full and not self.acquired.runner.works_elsewhere  # Spark is given one stage at a time
+        with self.acquired.looking_ahead() if is_behind else nullcontext():
             applied = self._in_lake(feed, committed)
         if applied is None or (catalog := self.lake.catalog) is None:
             return None
