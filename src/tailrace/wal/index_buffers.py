@@ -20,9 +20,20 @@ _SMALLEST_END = 32
 """Bytes of a commit or abort record with nothing but its time."""
 
 
-FEW, MORE = 1 / 8, 8
-"""Which share of transaction ids and files there is room for at first: tables are cleared that nearly always are nearly empty. How many times as much
-then."""
+_FEW, _MORE = 1 / 8, 8
+
+
+class Room:
+    """For which share of all transaction ids and files that a stretch could name there is room: for a few, since tables must be cleared that nearly
+    always stay nearly empty; and for more in this process once that was too few, as of a log of short transactions."""
+
+    share = _FEW
+
+    @classmethod
+    def grow(cls, share: float) -> float:
+        """What to try where `share` was too few."""
+        cls.share = max(cls.share, share * _MORE)
+        return cls.share
 
 
 class Record(NamedTuple):
@@ -116,7 +127,7 @@ class IndexBuffers(NamedTuple):
     parsed: NDArray[np.int64]
 
 
-def new_buffers(raw: int, share: float = FEW) -> IndexBuffers:
+def new_buffers(raw: int, share: float) -> IndexBuffers:
     """Room for everything that `raw` bytes of WAL hold that a server wrote; of transaction ids and files, for a `share` of as many as there could be.
     Even more of those could be named by records of nothing else, so that has to be counted (`is_full`)."""
     small, ends = raw // _SMALLEST_RECORD + 64, raw // _SMALLEST_END + 64

@@ -33,13 +33,12 @@ from tailrace.wal.index import (
     Xids,
 )
 from tailrace.wal.index_buffers import (
-    FEW,
-    MORE,
     EndBuffer,
     FileBuffer,
     IndexBuffers,
     KeptBuffer,
     Record,
+    Room,
     XidBuffer,
     is_full,
     new_buffers,
@@ -96,13 +95,13 @@ def scan(wal: WalBytes, stretch: Stretch, log: LogIdentity, *, at_end_of_log: bo
     changes (those on these files included) are worth reading in the result.
     """
     begin = first_written_page(wal, stretch, log.segment_size)
-    share = FEW
+    share = Room.share
     while True:
         frame, buffers = framing.new_frame(wal, log, begin, stretch.stop), new_buffers(wal.raw, share)
         walked = Walked(*scan_records(wal.buf, frame, ScanFormat.of(log.form), catalog_files(also), buffers))
         if walked.reason != framing.FULL:
             break
-        share *= MORE
+        share = Room.grow(share)
     if walked.reason == REACHED_STOP:
         return _index(wal, stretch, log, walked, buffers, also, place=Lsn(0) if begin == stretch.start else stretch.start)
     # Asked before it is looked at what lies behind, which moves the frame.
