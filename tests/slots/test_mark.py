@@ -24,6 +24,7 @@ from tailrace.pipeline.scanning import scan_stretch
 from tailrace.pipeline.windows import step
 from tailrace.plan.carried import Carried
 from tailrace.plugins.test_decoding import TestDecoding
+from tailrace.replication.marks import Marks
 from tailrace.slots.mark import read_mark, write_mark
 from tailrace.transactions.commit_or_abort import EndedElsewhere
 
@@ -181,3 +182,21 @@ def test_other_files_and_other_versions(carried: Carried) -> None:
         read_mark(b"", "here")
     with pytest.raises(UnsupportedFile, match='"here" is a mark of format 9, this version reads 2'):
         read_mark(written[:16] + b"\x09" + written[17:], "here")
+
+
+def test_one_process_writes_a_place_once(carried: Carried, tmp_path: Path) -> None:
+    """However many slots come there; but what is damaged or gone meanwhile is written again."""
+    marks = Marks(tmp_path, warn=pytest.fail)
+    marks.save(carried)
+    ((_, lsn, path),) = marks.of(carried.state.database)
+    assert lsn == carried.lsn
+    written = path.stat()
+    marks.save(carried)
+    assert path.stat() == written
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1])
+    marks.save(carried)
+    assert path.read_bytes() == whole
+    path.unlink()
+    marks.save(carried)
+    assert path.read_bytes() == whole
