@@ -48,10 +48,10 @@ bounds: $(READY) ## every kernel with its bounds checked (it says how many ran),
 	NUMBA_BOUNDSCHECK=1 TAILRACE_KERNELS_MET=$$met $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not spark and not matrix and not soak and not marathon" $(CHECKED) && \
 	PYTHONPATH=tests $(BIN)/python -m support.kernels_met $$met
 
-test-matrix: $(READY) ## live comparison of text on fetched PostgreSQL builds (of each test a tenth of the cases, one at least; the others: marathon), half a minute each of generated workloads and messages, and stores on versitygw (needs npm and Go)
+test-matrix: $(READY) ## live comparison of text on fetched PostgreSQL builds (of each test a twentieth of the cases, one at least; the others: marathon), ten seconds each of generated workloads and messages, and stores on versitygw (needs npm and Go)
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --timeout 300 -m "matrix and not marathon"
-	PYTHONPATH=tests $(BIN)/python tests/fuzz_messages.py --seconds 30 --seed 1 & messages=$$!; \
-	PYTHONPATH=tests $(BIN)/python tests/fuzz.py --minutes 0.5 --seed 1; texts=$$?; wait $$messages && exit $$texts
+	PYTHONPATH=tests $(BIN)/python tests/fuzz_messages.py --seconds 10 --seed 1 & messages=$$!; \
+	PYTHONPATH=tests $(BIN)/python tests/fuzz.py --minutes 0.2 --seed 1; texts=$$?; wait $$messages && exit $$texts
 
 test-spark: $(READY) ## what `make test` has of Spark, on the newest one that there is: the lock's is the newest for which there is Delta's own library
 	$(BIN)/python tests/newest_spark.py
