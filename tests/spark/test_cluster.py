@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
-IN_SOAK = ("toast",)
 LOCAL = {"master": "local[2]"}
 MB = 1 << 20
 
@@ -59,11 +58,6 @@ def driver(cluster: Cluster) -> Iterator[Driver]:
 def settings(cluster: Cluster) -> Mapping[str, str]:
     """Of a session on both workers."""
     return {"master": cluster.url, "spark.executor.defaultJavaOptions": QUICK_START, **cluster.settings()}
-
-
-def _story(name: str) -> Any:
-    """`make soak` has one of them, `make marathon` the others."""
-    return pytest.param(name, marks=pytest.mark.soak if name in IN_SOAK else pytest.mark.marathon)
 
 
 # -- the command line --------------------------------------------------------------------------------------------------------------
@@ -114,7 +108,8 @@ def _rows(spark: SparkSession, options: Mapping[str, str]) -> list[dict[str, Any
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("story", [_story(name) for name in sorted({story for story, _, _ in all_cases()})])
+@pytest.mark.marathon
+@pytest.mark.parametrize("story", sorted({story for story, _, _ in all_cases()}))
 def test_golden(driver: Driver, settings: Mapping[str, str], story: str, tmp_path: Path) -> None:
     cases = [open_case(*each, tmp_path / "-".join(map(str, each))) for each in all_cases() if each[0] == story]
     tried = [(case, captured) for case in cases for captured in (False, True)]

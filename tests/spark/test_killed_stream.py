@@ -23,12 +23,9 @@ _APP = "stream"
 _LOCAL = {"master": "local[2]", "app": "killed"}
 
 
-@pytest.mark.parametrize(
-    "kills", [pytest.param(1, id="once", marks=pytest.mark.soak), pytest.param(30, id="many", marks=pytest.mark.marathon)]
-)
-@pytest.mark.parametrize(
-    "has_slot", [pytest.param(True, id="of a slot"), pytest.param(False, id="of the log alone", marks=pytest.mark.marathon)]
-)
+@pytest.mark.marathon
+@pytest.mark.parametrize("kills", [pytest.param(1, id="once"), pytest.param(30, id="many")])
+@pytest.mark.parametrize("has_slot", [pytest.param(True, id="of a slot"), pytest.param(False, id="of the log alone")])
 def test_every_change_once_whatever_is_killed(kills: int, has_slot: bool, tmp_path: Path) -> None:
     dice = random.Random(kills)
     log = tmp_path / "lake/_delta_log"
