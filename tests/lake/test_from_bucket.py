@@ -148,7 +148,12 @@ def test_workers_that_share_nothing_but_the_store(
             "--on", "spark", MASTER=cluster.url, TMPDIR=str(driver / "tmp"), XDG_CACHE_HOME=str(driver / "cache"), HOME=str(driver / "home"),
             TAILRACE_SPOOL=str(driver / "spool"), SPARK_LOCAL_DIRS=str(driver / "tmp"), PYSPARK_SUBMIT_ARGS=f"{submit} pyspark-shell",
         )  # fmt: skip
-        _, err = process.communicate(timeout=LONG)
+        try:
+            _, err = process.communicate(
+                timeout=2 * LONG
+            )  # kernels are compiled by driver and workers, for none of whom there are any
+        finally:
+            process.kill()
         assert process.returncode == 0, err
         ran = {folder.parents[1] for folder in cluster.executor_folders()}
         assert ran == set(cluster.home.glob("worker-*"))
