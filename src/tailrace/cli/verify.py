@@ -8,13 +8,14 @@ from pathlib import Path
 
 from tailrace.cli.choice import On
 from tailrace.cli.engine import runner_for
+from tailrace.cli.loading import spare_pandas
 from tailrace.cli.progress import Progress, counted
 from tailrace.cli.tables import write_json
 from tailrace.cli.verify_output import LAKE, ToldTable, counts_as_json, write_tables
 from tailrace.dataclass import dataclass
 from tailrace.errors import Overtaken, count_of
 from tailrace.model import Lsn
-from tailrace.pipeline.runner import Runner
+from tailrace.pipeline.runner import LocalRunner, Runner
 from tailrace.sources.dsn import is_dsn
 from tailrace.storage.open_store import open_store
 from tailrace.storage.store import Store
@@ -46,6 +47,8 @@ class AskedComparison:
 def verify(asked: AskedComparison) -> bool:
     """Print what differs, and repair it where that is asked for; whether nothing differs any more."""
     runner = runner_for(asked.on, 0, Progress("", shown=False).tell)
+    if isinstance(runner, LocalRunner):
+        spare_pandas()
     with counted("tables", is_alone=not asked.as_json) as progress:
         done = _done(asked, runner, progress, asked.tables)
         for _ in range(_TRIES):
