@@ -11,7 +11,7 @@ from support.served import Served
 from support.servers import Server
 
 pytestmark = pytest.mark.postgres
-_THREADS, _TABLES = 4, 25
+_THREADS, _TABLES = 4, 12
 
 
 @pytest.mark.soak
