@@ -31,9 +31,10 @@ class Room:
 
     @classmethod
     def grow(cls, share: float) -> float:
-        """What to try where `share` was too few."""
-        cls.share = max(cls.share, share * _MORE)
-        return cls.share
+        """What to try where `share` was too few. Of a stretch that names more than any server writes the next ones learn nothing."""
+        more = share * _MORE
+        cls.share = max(cls.share, min(more, 1.0))
+        return more
 
 
 class Record(NamedTuple):
