@@ -21,8 +21,8 @@ from support import lake_writers
 from support.lake_writers import FOREIGN, act, open_feeds, overwrite, write
 from support.servers import Server
 from tailrace.errors import Overtaken
-from tailrace.lake.delta.table import find
-from tailrace.lake.files.data_files import DataFiles
+from tailrace.lake.delta.table import find, is_begun
+from tailrace.lake.files.data_files import DataFiles, data_file_name
 from tailrace.lake.files.file_changes import FileChanges
 from tailrace.lake.reading import read_table
 from tailrace.lake.table import CommitNote
@@ -200,6 +200,22 @@ def test_runs_wait_for_each_other(source, pool, alone, tmp_path):
     assert second[0].result(60) == []
     assert _troubles(first) == {}
     assert _rows(tmp_path) == alone["mirror"]
+
+
+@pytest.mark.parametrize("kind", lake_writers.WRITERS)
+def test_files_of_rows_before_the_first_version(source, alone, tmp_path, kind):
+    """Of a run that is about to commit them, or was killed: nobody else's folder, and the table is made there."""
+    folder = tmp_path / "public.keyed"
+    folder.mkdir()
+    for unfinished in (f".{data_file_name('a' * 32)}.b.new", data_file_name("a" * 32)):
+        (folder / unfinished).write_bytes(b"PAR1")
+        assert is_begun(folder)
+    _settled(kind, source, tmp_path, alone)
+    assert not is_begun(folder)
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "part-0.parquet").write_bytes(b"PAR1")
+    assert not is_begun(other)
 
 
 def test_a_folder_that_was_renamed_is_not_made_again(tmp_path):

@@ -29,7 +29,7 @@ from tailrace.lake.delta.removal import remove_unneeded
 from tailrace.lake.delta.snapshot import DeltaSnapshot, commit_info, commits_before
 from tailrace.lake.delta.statistics import corrected, files_that_are_wrong, table_settings
 from tailrace.lake.files.comments import COMMENTED, commented_columns, commented_table, uncommented
-from tailrace.lake.files.data_files import DataFiles
+from tailrace.lake.files.data_files import DataFiles, is_ours
 from tailrace.lake.files.file_changes import NO_CHANGES, FileChanges
 from tailrace.lake.files.known_bounds import KnownBounds
 from tailrace.lake.files.statistics import wide_decimals
@@ -241,8 +241,10 @@ def is_table(folder: Path) -> bool:
 
 
 def is_begun(folder: Path) -> bool:
-    """Whether there is one that has no version yet, since who makes it is about to, or was killed."""
-    return (folder / _LOG).is_dir() and not is_table(folder)
+    """Whether there is one that has no version yet, since who makes it is about to, or was killed: it has an empty log, or none and files of rows."""
+    if is_table(folder):
+        return False
+    return (folder / _LOG).is_dir() or all(is_ours(each.name) for each in LocalStore(folder).list())
 
 
 def tables_in(directory: Path) -> list[Path]:
