@@ -6,8 +6,11 @@ transaction that commits there. Nothing in it is in memory but the batch that is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,8 +35,15 @@ from tailrace.feed import (
 from tailrace.model import Comments, Lsn, Relation
 from tailrace.quarantine.unfit_rows import UnfitRows
 
+_A_WHILE = 0.3
+"""Seconds."""
+
 Rows = Callable[[], Iterable[pa.RecordBatch | UnfitRows]]
 """Gives rows, each time that it is called; a worker may call it. What the lake's columns cannot hold may come as it is."""
+
+
+def nothing() -> None:
+    """What is done meanwhile where nothing is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +72,24 @@ class CopyPiece:
         return QuarantinedChanges(self.oid, 0, unfit.quarantined(relation, int(self.commit), self.number, first, self.time))
 
 
+@dataclass(slots=True)
+class _End:
+    """Of the work that threads do."""
+
+    is_reached: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class CopyFeed(UnplannedFeed):
     """`span` ends just behind the snapshot: its rows count as committed there, at `time` (in microseconds of Unix's clock; None: not known). So many
-    `threads` read parts at once."""
+    `threads` read parts at once; while they are waited for, `meanwhile` is called now and then, and what it raises ends that."""
 
     span: FeedSpan
     copied: Sequence[CopiedTable]
     time: int | None = None
     threads: int = 1
+    meanwhile: Callable[[], None] = nothing
+    _end: _End = field(default_factory=_End, compare=False, repr=False)
 
     def for_tables(self, outlet: str, *, rewrites: bool = False) -> Feed:
         return self
@@ -89,22 +108,42 @@ class CopyFeed(UnplannedFeed):
     def changes(self) -> ChangesOf:
         return changes_of_copy
 
-    def run(self, work: Callable[[Any], Result], pieces: Sequence[Any]) -> Iterator[Result]:
+    def run(self, work: Callable[[Any], Result], pieces: Sequence[Any]) -> Generator[Result]:
         if self.threads == 1:
             yield from map(work, pieces)
             return
         with ThreadPoolExecutor(self.threads) as threads:
-            yield from threads.map(work, pieces)
+            waiting = deque(threads.submit(work, piece) for piece in pieces)
+            try:
+                while waiting:
+                    while not wait([waiting[0]], _A_WHILE).done:
+                        self.meanwhile()
+                    yield waiting.popleft().result()
+            finally:
+                self._end.is_reached = True
+                for each in waiting:
+                    each.cancel()
 
     def parts(self, oids: frozenset[int], since: int = 0) -> Iterator[FeedPart]:
         commit = Lsn(self.span.stop - 1)
         pieces = [
-            CopyPiece(each.relation.oid, number, commit, rows, self.time)
+            CopyPiece(each.relation.oid, number, commit, partial(_rows_until, self._end, rows), self.time)
             for each in self.copied
             if each.relation.oid in oids and commit >= since
             for number, rows in enumerate(each.parts)
         ]
         yield FeedPart(pieces, len(pieces))
+
+
+class _GivenUp(Exception):
+    """Nobody wants the rest of a part any more."""
+
+
+def _rows_until(end: _End, rows: Rows) -> Iterator[pa.RecordBatch | UnfitRows]:
+    for batch in rows():
+        if end.is_reached:
+            raise _GivenUp
+        yield batch
 
 
 def changes_of_copy(

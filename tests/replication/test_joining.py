@@ -8,6 +8,8 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -68,9 +70,9 @@ def _rows(home: Path, name: str) -> list[dict[str, Any]]:
 
 
 @contextmanager
-def _following(server: Server, home: Path) -> Iterator[subprocess.Popen[str]]:
+def _following(server: Server, home: Path, *more: str) -> Iterator[subprocess.Popen[str]]:
     """The command that follows, which ends without an error when it is told to."""
-    words = [TAILRACE, *_words(server, home, "--follow", "--every", "0.3s")]
+    words = [TAILRACE, *_words(server, home, "--follow", "--every", "0.3s", *more)]
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
         try:
             yield process
@@ -86,7 +88,7 @@ def _await_lake(server: Server, home: Path, process: subprocess.Popen[str]) -> N
     with server.connect() as connection:
         ((text,),) = connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchall()
     upto = Lsn.parse(text)
-    until(lambda: process.poll() is not None or (_catalog(home).complete >= upto and not _catalog(home).joining))
+    until(lambda: process.poll() is not None or (_catalog(home).complete >= upto and not _catalog(home).awaits_tables))
 
 
 def _verify(server: Server, home: Path, *more: str) -> None:
@@ -189,6 +191,47 @@ def test_others_go_on_while_transactions_are_waited_for(server: Server, tmp_path
     assert (len(_rows(tmp_path, "b")), len(_rows(tmp_path, "c"))) == (5, 4)
 
 
+def test_others_go_on_while_it_is_copied(server: Server, tmp_path: Path) -> None:
+    """They may be altered, too. The table has what happened to it meanwhile, though the run is killed, and stopped, and killed as it catches up."""
+    _table(server, "a")
+    _table(server, "b", rows=30000)
+    server.say("CREATE PUBLICATION p FOR TABLE a")
+    _mirrored(server, tmp_path)
+    server.say("ALTER PUBLICATION p ADD TABLE b")
+    ids = count(4)
+
+    def others_go_on(process: subprocess.Popen[str]) -> None:
+        until(lambda: process.poll() is not None or bool(_catalog(tmp_path).joining))
+        for number in (next(ids), next(ids)):
+            server.say(
+                f"INSERT INTO a VALUES ({number}, 'streamed')", f"INSERT INTO b VALUES (-{number}, 'streamed')",
+                f"UPDATE b SET v = 'changed' WHERE id % 1000 = {number}", f"DELETE FROM b WHERE id % 1000 = 500 + {number}",
+            )  # fmt: skip
+            until(partial(_has, process, tmp_path, number))
+        server.say("SET lock_timeout = '2s'", f"ALTER TABLE a ADD COLUMN c{number} int DEFAULT {number}")
+        assert process.poll() is None
+        assert _catalog(tmp_path).joining
+        assert not (tmp_path / "lake/public.b/_delta_log").exists()
+
+    with _following(server, tmp_path, "--copy-rate", "20kB/s") as process:
+        others_go_on(process)
+        began = time.monotonic()
+    assert time.monotonic() - began < 15, "the copy takes longer"
+    words = [TAILRACE, *_words(server, tmp_path, "--follow", "--every", "0.3s", "--copy-rate", "20kB/s")]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
+        others_go_on(process)
+        process.kill()
+    with _following(server, tmp_path, "--copy-rate", "300kB/s") as process:
+        others_go_on(process)
+        _await_lake(server, tmp_path, process)
+    assert _catalog(tmp_path).catching_up == ()
+    _verify(server, tmp_path)
+
+
+def _has(process: subprocess.Popen[str], home: Path, number: int) -> bool:
+    return process.poll() is not None or any(row["id"] == number for row in _rows(home, "a"))
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("layout", ["mirror", pytest.param("history", marks=pytest.mark.marathon)])
 def test_killed_while_tables_join(server: Server, tmp_path: Path, layout: str) -> None:
@@ -207,7 +250,7 @@ def test_killed_while_tables_join(server: Server, tmp_path: Path, layout: str) -
                 until(lambda: bool(_catalog(tmp_path).joining) or process.poll() is not None)
                 time.sleep(dice.random())
                 is_dead = process.poll() is not None
-                killed += bool(_catalog(tmp_path).joining)
+                killed += _catalog(tmp_path).awaits_tables
                 process.kill()
                 assert process.stderr is not None
                 assert not is_dead, process.stderr.read()

@@ -143,6 +143,7 @@ class _Here:
     def __exit__(self, *error: object) -> None:
         self._loop.call_soon_threadsafe(self._ends.set)
         self._thread.join(30)
+        self._loop.close()
 
 
 @pytest.mark.postgres

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +106,8 @@ def _facts(catalog: LakeCatalog, state: Path | None, slot: str) -> dict[str, Any
         "complete": str(catalog.complete), "commit_time": at.isoformat(sep=" ") if at is not None else None,
         "age_seconds": round(max(0.0, time.time() - at.timestamp()), 3) if at is not None else None,
         "system": str(catalog.system), "timeline": catalog.timeline, "database": catalog.database,
-        "publications": ", ".join(catalog.publications) or None, "joining": ", ".join(_joining(catalog)) or None,
+        "publications": ", ".join(catalog.publications) or None, "joining": _names(catalog, catalog.joining),
+        "catching_up": _names(catalog, catalog.catching_up),
     }  # fmt: skip
     if state is not None:
         found = SlotLocation.open(state, warn=warn).slot(slot)
@@ -118,10 +120,11 @@ def _facts(catalog: LakeCatalog, state: Path | None, slot: str) -> dict[str, Any
     return facts
 
 
-def _joining(catalog: LakeCatalog) -> list[str]:
-    """The tables that wait for a copy, by oid where the lake does not have them yet."""
-    tables = [(oid, catalog.tables.get(oid)) for oid in catalog.joining]
-    return [f"table {oid}" if table is None else write_table_name(table.schema, table.name) for oid, table in tables]
+def _names(catalog: LakeCatalog, oids: Sequence[int]) -> str | None:
+    """Of tables that wait for a copy, or catch up behind it; by oid where the lake does not have them yet."""
+    tables = [(oid, catalog.tables.get(oid)) for oid in oids]
+    names = [f"table {oid}" if table is None else write_table_name(table.schema, table.name) for oid, table in tables]
+    return ", ".join(names) or None
 
 
 def _table(store: Store, format: str, table: LakeTable) -> dict[str, Any]:

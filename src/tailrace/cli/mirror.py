@@ -181,7 +181,7 @@ class _Shown:
 
 def copy_in_words(done: CopyProgress) -> str:
     left = "" if done.seconds_left is None else f", {timedelta(seconds=round(done.seconds_left))} left"
-    what = "first copy of the tables" if done.is_first else "tables join, others wait"
+    what = "first copy of the tables" if done.is_first else "copy of tables that join"
     return f"{what}, {done.rows:,} rows, {done.bytes >> 20:,} of {done.of_bytes >> 20:,} MB{left}"
 
 

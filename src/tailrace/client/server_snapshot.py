@@ -47,6 +47,8 @@ CROSS JOIN LATERAL (
     || CASE c.relkind WHEN 'r' THEN ARRAY[c.oid::regclass] END
 ) AS tree (leaves)
 WHERE c.relkind IN ('r', 'p') AND c.relpersistence = 'p' AND c.oid >= 16384 AND c.relrewrite = 0
+  AND (%(only)s::bigint[] IS NULL OR c.oid::bigint = ANY (%(only)s::bigint[])
+    OR EXISTS (SELECT FROM pg_partition_ancestors(c.oid) AS ancestor (relid) WHERE ancestor.relid::oid::bigint = ANY (%(only)s::bigint[])))
 """
 _LOCKED = "SELECT relation::bigint FROM pg_locks WHERE pid = pg_backend_pid() AND locktype = 'relation' AND granted"
 _WAITS = (
@@ -123,8 +125,8 @@ class TablePart:
 
 @dataclass(frozen=True, slots=True)
 class ServerSnapshot:
-    """In the `sessions`, which hold locks on all tables; `tables` are all of users that are logged, by oid; `time` is in microseconds of Unix's
-    clock."""
+    """In the `sessions`, which hold locks on its `tables`, by oid: all of users that are logged, or those that were asked for. `time` is in
+    microseconds of Unix's clock."""
 
     sessions: SimpleQueue[Any]
     seen: SeenTransactions
@@ -135,9 +137,10 @@ class ServerSnapshot:
     @contextmanager
     def taken(
         cls, dsn: str, database: str, sessions: int, tell: Callable[[str], None], is_stopping: Callable[[], bool], *,
-        awaits_older: bool = True,
+        awaits_older: bool = True, only: Sequence[int] | None = None,
     ) -> Iterator[ServerSnapshot | None]:  # fmt: skip
-        """None where it is to stop while transactions are waited for; those that run now are, if it `awaits_older`. Raises UsageError on a standby,
+        """None where it is to stop while transactions are waited for; those that run now are, if it `awaits_older`. It may be of `only` these tables,
+        by oid, with their partitions. Raises UsageError on a standby,
         whose snapshots do not tell which transactions are over, and PeerError as the server does."""
         import psycopg  # noqa: PLC0415 - only those who connect need it
 
@@ -150,7 +153,7 @@ class ServerSnapshot:
                         hint="Give the primary's connection string; or --no-copy, for what changes from now on.", sqlstate="55000",
                     )  # fmt: skip
                 is_ready = not awaits_older or _await_older(first, tell, is_stopping)
-                there = _locked_tables(first, others, is_stopping) if is_ready else None
+                there = _locked_tables(first, others, only, is_stopping) if is_ready else None
                 if there is None:
                     yield None
                     return
@@ -242,14 +245,16 @@ def _session(dsn: str, database: str) -> Iterator[Any]:
         yield connection
 
 
-def _locked_tables(asked: Any, sessions: Sequence[Any], is_stopping: Callable[[], bool]) -> dict[int, ServerTable] | None:
+def _locked_tables(
+    asked: Any, sessions: Sequence[Any], only: Sequence[int] | None, is_stopping: Callable[[], bool]
+) -> dict[int, ServerTable] | None:
     """The tables that the first session sees from now on, each of which all sessions have locked, if it may be read; None where it is to stop. Where
     one was made after the others were locked, all are locked anew."""
-    leader = sessions[0]
-    while _lock(asked, sessions, is_stopping):
+    leader, which = sessions[0], {"only": None if only is None else list(only)}
+    while _lock(asked, sessions, which, is_stopping):
         there = {
             int(oid): ServerTable(schema, table, kind, may, int(largest), int(size), tuple(map(tuple, columns or ())))
-            for oid, schema, table, kind, may, largest, size, columns in leader.execute(_TABLES).fetchall()
+            for oid, schema, table, kind, may, largest, size, columns in leader.execute(_TABLES, which).fetchall()
         }
         locked = {int(oid) for (oid,) in leader.execute(_LOCKED).fetchall()}
         if all(oid in locked for oid, table in there.items() if table.is_readable):
@@ -259,13 +264,14 @@ def _locked_tables(asked: Any, sessions: Sequence[Any], is_stopping: Callable[[]
     return None
 
 
-def _lock(asked: Any, sessions: Sequence[Any], is_stopping: Callable[[], bool]) -> bool:
-    """Have each session lock all tables, so that nobody alters or truncates them, before any has a snapshot. One that waits for a lock waits for who
-    alters the table, who may wait for another session of ours: so nobody waits long, but all let go and try again. False where it is to stop."""
+def _lock(asked: Any, sessions: Sequence[Any], which: dict[str, Any], is_stopping: Callable[[], bool]) -> bool:
+    """Have each session lock all these tables, so that nobody alters or truncates them, before any has a snapshot. One that waits for a lock waits
+    for who alters the table, who may wait for another session of ours: so nobody waits long, but all let go and try again. False where it is to
+    stop."""
     import psycopg  # noqa: PLC0415 - see above
 
     while not is_stopping():
-        tables = [(kind, schema, name) for _, schema, name, kind, may, *_ in asked.execute(_TABLES).fetchall() if may]
+        tables = [(kind, schema, name) for _, schema, name, kind, may, *_ in asked.execute(_TABLES, which).fetchall() if may]
         try:
             for each in sessions:
                 each.execute(BEGIN)

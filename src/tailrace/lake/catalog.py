@@ -10,7 +10,7 @@ A table's folder has the name that the table had when it was made, and its oid w
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
@@ -113,6 +113,10 @@ class LakeCatalog:
     joining: tuple[int, ...] = ()
     """Tables, by oid, whose rows are to be copied although the lake has begun: they get no changes before that. One that is there already holds what
     it held before; if it says that it was `copied`, its next version is that copy (`lake/table_copy.py`)."""
+    catching_up: tuple[int, ...] = ()
+    """Tables, by oid, that were copied while the others went on: they have what commits before `caught_up`, and get no other changes before they have
+    what commits before `complete`."""
+    caught_up: Lsn = Lsn(0)
 
     @classmethod
     def begun(cls, span: FeedSpan, layout: str = "mirror", format: str = "delta") -> LakeCatalog:
@@ -161,12 +165,12 @@ class LakeCatalog:
 
     @property
     def awaits_tables(self) -> bool:
-        """Whether any is still to be copied from the source: until then readers are told nothing of what is complete."""
-        return self.awaits_copy or bool(self.joining)
+        """Whether any is still to be copied from the source, or to catch up: until then readers are told nothing of what is complete."""
+        return self.awaits_copy or bool(self.joining or self.catching_up)
 
     def is_at_hand(self, oid: int) -> bool:
-        """Whether a table gets changes: one that is to be copied will have them by the copy."""
-        if oid in self.joining:
+        """Whether a table gets changes: one that is to be copied will have them by the copy, and one that catches up has others first."""
+        if oid in self.joining or oid in self.catching_up:
             return False
         return not self.awaits_copy or (oid in self.tables and self.tables[oid].copied is not None)
 
@@ -177,6 +181,42 @@ class LakeCatalog:
     def with_table(self, table: LakeTable) -> LakeCatalog:
         return replace(self, tables={**self.tables, table.oid: table})
 
+    def joined_by(self, oids: Sequence[int]) -> LakeCatalog:
+        """Once these are to be copied. What is copied already of those that were not waiting does not count."""
+        new = [oid for oid in oids if oid not in self.joining]
+        tables = {oid: replace(table, copied=None) if oid in new else table for oid, table in self.tables.items()}
+        catching_up = tuple(oid for oid in self.catching_up if oid not in new)
+        return replace(self, joining=(*self.joining, *new), catching_up=catching_up, tables=tables)
+
+    def without_joining(self, oid: int) -> LakeCatalog:
+        """Once nobody waits for it any more."""
+        return replace(self, joining=tuple(each for each in self.joining if each != oid))
+
+    def copied_at(self, oid: int, lsn: Lsn) -> LakeCatalog:
+        """Once a table that joins is copied, with what commits before `lsn`."""
+        if oid not in self.joining:
+            return self
+        return replace(self.without_joining(oid), catching_up=(*self.catching_up, oid), caught_up=lsn)
+
+    def is_for_those_behind(self, stop: Lsn) -> bool:
+        """Whether a window that ends there has changes for tables that catch up, and for no others."""
+        return bool(self.catching_up) and stop <= self.complete
+
+    def of_those_behind(self) -> LakeCatalog:
+        """The part of the catalog that catches up, as that of a lake of its own."""
+        tables = {oid: self.tables[oid] for oid in self.catching_up}
+        return replace(self, complete=self.caught_up, tables=tables, joining=(), catching_up=())
+
+    def with_those_behind(self, behind: LakeCatalog) -> LakeCatalog:
+        """Once that part is where it says. What has reached the others goes on with them."""
+        is_there = behind.complete >= self.complete
+        return replace(
+            self,
+            tables={**self.tables, **behind.tables},
+            catching_up=() if is_there else self.catching_up,
+            caught_up=behind.complete,
+        )
+
     def past_copies(self) -> LakeCatalog:
         """Once it is past all that a table's copy has seen, nobody needs to know any more what that was. While some are awaited it says which are
         not."""
@@ -185,7 +225,7 @@ class LakeCatalog:
         over = {
             oid: replace(each, copied=None)
             for oid, each in self.tables.items()
-            if each.copied and each.copied.end <= self.complete
+            if each.copied and each.copied.end <= self.complete and self.is_at_hand(oid)
         }
         return replace(self, tables={**self.tables, **over})
 
@@ -230,6 +270,7 @@ def write_catalog(catalog: LakeCatalog) -> bytes:
         "written": uuid.uuid4().hex,  # no two are equal: a store knows an object by a checksum of its bytes
         "system": str(catalog.system), "timeline": catalog.timeline, "database": catalog.database, "publications": list(catalog.publications),
         "layout": catalog.layout, "format": catalog.format, "awaits_copy": catalog.awaits_copy, "joining": list(catalog.joining),
+        "catching_up": list(catalog.catching_up), "caught_up": str(catalog.caught_up),
         "complete": str(catalog.complete), "committed": catalog.committed,
         "stood": catalog.fingerprint.facts() if catalog.fingerprint else None,
         "tables": list(map(_facts_of, catalog.tables.values())),
@@ -271,6 +312,7 @@ def _catalog_from(facts: dict[str, Any], _: object) -> LakeCatalog:
         Lsn.parse(facts["complete"]), fact(facts["committed"], int), LogFingerprint.of(facts["stood"]), {each.oid: each for each in tables},
         fact(facts.get("layout", "mirror"), str), fact(facts.get("format", "delta"), str), fact(facts.get("awaits_copy", False), bool),
         tuple(fact(each, int) for each in fact(facts.get("joining", []), list)),
+        tuple(fact(each, int) for each in fact(facts.get("catching_up", []), list)), Lsn.parse(facts.get("caught_up", "0/0")),
     )  # fmt: skip
 
 

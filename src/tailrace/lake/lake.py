@@ -138,9 +138,12 @@ class Lake:
         then stays where it is, and a later run goes on from there."""
         feed = feed.for_tables("a lake", rewrites=self.layout.reads_rewrites)
         span = feed.span
-        catalog = self._stored.catalog or LakeCatalog.begun(span, self.layout.name, self.format.name)
-        catalog.check_is_of(span, self.store.url)
-        catalog.check_layout(self.layout.name, self.format.name, self.store.url)
+        whole = catalog = self._stored.catalog or LakeCatalog.begun(span, self.layout.name, self.format.name)
+        is_behind = whole.is_for_those_behind(span.stop)
+        whole.check_is_of(replace(span, timeline=whole.timeline) if is_behind else span, self.store.url)
+        whole.check_layout(self.layout.name, self.format.name, self.store.url)
+        if is_behind:
+            catalog = whole.of_those_behind()
         self.quarantine_news = []
         if catalog.complete >= span.stop:
             return []
@@ -149,10 +152,14 @@ class Lake:
                 f'lake "{self.store.url}" is complete up to {catalog.complete}, but changes are at hand only from {span.start}',
                 hint="Give the WAL in between, or make the lake anew in another place.", lsn=catalog.complete,
             )  # fmt: skip
-        check_history(catalog.fingerprint, catalog.timeline, feed, catalog.complete, f'lake "{self.store.url}"')
+        if not is_behind:
+            check_history(catalog.fingerprint, catalog.timeline, feed, catalog.complete, f'lake "{self.store.url}"')
         errors = TableErrors(feed)
         tables = self._changed(feed, catalog)
-        catalog = self._with_new(feed, catalog, tables)
+        if is_behind:
+            tables = {oid: each for oid, each in tables.items() if oid in catalog.tables}
+        else:
+            catalog = self._with_new(feed, catalog, tables)
         for table in catalog.tables.values():
             if table.held is not None and table.version >= 0 and not self.opened(table).is_there:
                 raise no_table_any_more(table)
@@ -171,20 +178,12 @@ class Lake:
                 catalog = catalog.with_table(replace(table, version=there.version, changed=span.stop))
         held_from = partial(self._held_from, feed)
         catalog = trouble.with_held(catalog, tables, errors, span.stop, held_from, self.staging)
-        for oid, each in tables.items():
-            if (known := catalog.tables.get(oid)) is not None and each.dropped is not None:
-                if known.version < 0:
-                    self._open.pop(oid, None)
-                    catalog = catalog.without_table(oid)
-                else:
-                    catalog = catalog.with_table(replace(known, dropped=each.dropped))
-        self._stored = self._stored.replaced(
-            self.store,
-            replace(
-                catalog, timeline=span.timeline, complete=span.stop, committed=committed or catalog.committed,
-                fingerprint=feed.fingerprint_before(span.stop),
-            ).past_copies(),
+        catalog = replace(
+            self._with_dropped(catalog, tables), timeline=span.timeline, complete=span.stop, committed=committed or catalog.committed,
+            fingerprint=feed.fingerprint_before(span.stop),
         )  # fmt: skip
+        catalog = whole.with_those_behind(catalog) if is_behind else catalog.past_copies()
+        self._stored = self._stored.replaced(self.store, catalog)
         self.quarantine.tidy(self.names_of, span.stop)
         return applied
 
@@ -247,6 +246,18 @@ class Lake:
         if begun is not catalog or self._stored.catalog is None:
             self._stored = self._stored.replaced(self.store, begun)
         return begun
+
+    def _with_dropped(self, catalog: LakeCatalog, tables: Mapping[int, FeedTable]) -> LakeCatalog:
+        """Once those that are dropped are said to be. One that was not made yet is forgotten."""
+        for oid, each in tables.items():
+            if (known := catalog.tables.get(oid)) is None or each.dropped is None:
+                continue
+            if known.version < 0:
+                self._open.pop(oid, None)
+                catalog = catalog.without_table(oid)
+            else:
+                catalog = catalog.with_table(replace(known, dropped=each.dropped))
+        return catalog
 
     def _targets(self, feed: Feed, catalog: LakeCatalog, tables: dict[int, FeedTable], errors: TableErrors) -> list[TargetTable]:
         targets = []

@@ -13,6 +13,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import field, replace
 from functools import partial
 from itertools import islice
@@ -54,7 +55,7 @@ Work = Callable[[CopyPiece], Any]
 @dataclass(frozen=True, slots=True)
 class CopyProgress:
     """How many parts are done, of how many; how many rows these have; how many bytes they take at the source, and all of them, about; and how many
-    seconds that took. It `is_first` unless other tables of the lake wait meanwhile."""
+    seconds that took. It `is_first` unless the lake has begun, and these tables join it."""
 
     parts: int
     of_parts: int
@@ -94,23 +95,23 @@ class TableCopy:
         with lake.staging() as files:
             ways = _ways(lake, targets, self.feed, files)
             try:
-                results = iter(self.feed.run(lambda piece: ways[piece.oid].work(piece), parts))
-                for each in self.feed.copied:
-                    oid, quarantined = each.relation.oid, list[FileWritten]()
-                    way = ways[oid]
-                    for result in islice(results, len(each.parts)):
-                        quarantined += way.take(oid, result)
-                        count, rows, done_bytes = count + 1, rows + way.rows_of(result), done_bytes + shares[oid]
-                        if self.progress is not None:
-                            seconds = time.monotonic() - began
-                            self.progress(
-                                CopyProgress(count, len(parts), rows, round(done_bytes), whole, seconds, catalog.awaits_copy)
-                            )
-                    self._made[oid] = made = way.made(self._settled(targets[oid], quarantined, files))
-                    yield TableApplied.of(targets[oid].name, made)
-                    if time.monotonic() - said > _SAID:
-                        self._say()
-                        said = time.monotonic()
+                with closing(self.feed.run(lambda piece: ways[piece.oid].work(piece), parts)) as results:
+                    for each in self.feed.copied:
+                        oid, quarantined = each.relation.oid, list[FileWritten]()
+                        way = ways[oid]
+                        for result in islice(results, len(each.parts)):
+                            quarantined += way.take(oid, result)
+                            count, rows, done_bytes = count + 1, rows + way.rows_of(result), done_bytes + shares[oid]
+                            if self.progress is not None:
+                                seconds = time.monotonic() - began
+                                self.progress(
+                                    CopyProgress(count, len(parts), rows, round(done_bytes), whole, seconds, catalog.awaits_copy)
+                                )
+                        self._made[oid] = made = way.made(self._settled(targets[oid], quarantined, files))
+                        yield TableApplied.of(targets[oid].name, made)
+                        if time.monotonic() - said > _SAID:
+                            self._say()
+                            said = time.monotonic()
             finally:
                 for way in set(ways.values()):
                     way.abandon()
@@ -189,7 +190,7 @@ class TableCopy:
             made = replace(
                 catalog.tables[oid], version=done.version.version, changed=self.feed.span.stop, copied=self.seen, held=None
             )
-            catalog = replace(catalog.with_table(made), joining=tuple(each for each in catalog.joining if each != oid))
+            catalog = catalog.with_table(made).copied_at(oid, self.feed.span.stop)
         self._made.clear()
         self.lake.replace_catalog(catalog)
 
@@ -202,17 +203,20 @@ def take_up_refilled(lake: Lake) -> None:
     for oid in known.joining:
         if not known.is_to_be_refilled(oid) or (table := known.tables[oid]).copied is None:
             continue
-        if (found := lake.opened(table).refreshed()).version > table.version and _is_of_copy(found.open()):
-            table = replace(table, version=found.version, changed=max(table.changed, catalog.complete), held=None)
-            catalog = replace(catalog.with_table(table), joining=tuple(each for each in catalog.joining if each != oid))
+        found = lake.opened(table).refreshed()
+        if found.version > table.version and (at := _copied_at(found.open())) is not None:
+            table = replace(table, version=found.version, changed=max(table.changed, at), held=None)
+            catalog = catalog.with_table(table).copied_at(oid, at)
     if catalog is not known:
         lake.replace_catalog(catalog)
 
 
-def _is_of_copy(table: OpenTable) -> bool:
-    """Whether its last commit was a copy's: others gather files meanwhile."""
+def _copied_at(table: OpenTable) -> Lsn | None:
+    """Where its rows count as committed if its last commit was a copy's: others gather files meanwhile."""
     said = table.said()
-    return said is not None and Lsn.parse(said["to"]) - Lsn.parse(said["from"]) == SPAN_BYTES
+    if said is None or Lsn.parse(said["to"]) - Lsn.parse(said["from"]) != SPAN_BYTES:
+        return None
+    return Lsn.parse(said["to"])
 
 
 def _ways(lake: Lake, targets: Mapping[int, TargetTable], feed: CopyFeed, files: Store) -> dict[int, Any]:

@@ -188,7 +188,7 @@ class ApplyWorker:
                 begin_anew(lake, slot)
             return
         self._warnings.of_catalog(catalog)
-        if not catalog.joining:
+        if not catalog.awaits_tables:
             self._readers.advance(catalog)
         if is_received_log:
             self._await_others(catalog)
@@ -220,7 +220,7 @@ class ApplyWorker:
         self._check_copies()
         began = time.monotonic()
         copy = FirstCopy(
-            self.acquired, self.lake, self._joining, self.pace.window, self.pace.follows, self._take_before_copy,
+            self.acquired, self.lake, self._joining, self.pace.window, self.pace.every, self.pace.follows, self._take_before_copy,
             lambda: self.is_stopping, self.check, self.waiter, self.copy_progress,
             CopyRate(self.copy_rate) if self.copy_rate else None,
         )  # fmt: skip
@@ -231,10 +231,10 @@ class ApplyWorker:
             self._warnings.of_quarantine(aside)
             self.tell(WindowApplied(self.lake.catalog.complete, 0, applied, time.monotonic() - began, 0, aside))
 
-    def _take_before_copy(self, window: Pipeline) -> None:
-        """What of a window is of tables that are copied already. Others are copied behind it."""
+    def _take_before_copy(self, window: Pipeline, confirms: bool) -> None:
+        """What of a window is of tables that do not wait."""
         self._joining.note(window)
-        if self._applied(window, time.monotonic()) is not None:
+        if self._applied(window, time.monotonic()) is not None and confirms:
             self.acquired.confirm(window.span.stop)
 
     def _await_others(self, catalog: LakeCatalog) -> None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import field, replace
 
 from tailrace.catalog.history.comments import comments_at
@@ -50,23 +51,27 @@ THREADS = min(8, 2 * (os.cpu_count() or 1))
 """That copy at once, each in a session of its own: while one writes a file, its session waits."""
 _LOOK_AGAIN = 0.3
 """Seconds from one look to the next."""
-_GO_ON = 2.0
-"""Seconds after which tables that do not wait take a window, while transactions are waited for."""
 
-TakeWindow = Callable[[Pipeline], None]
-"""Applies a window to the lake, and confirms it."""
+TakeWindow = Callable[[Pipeline, bool], None]
+"""Applies a window to the lake, and confirms it if it is to."""
+
+
+class _Stopped(Exception):
+    """Somebody stops the run while tables are copied."""
 
 
 @dataclass(slots=True)
 class FirstCopy:
     """Of the tables that is copied what is published to the lake; all if there are no publications. Windows of the log have this `size`; it is caught
-    up with here unless it `is_received` meanwhile. `progress` hears of each part; all sessions together read at this `rate` at most.
-    State: when tables went on that do not wait, and which tables joined too late for the copy that is being made."""
+    up with here unless it `is_received` meanwhile: then tables that do not wait go on `every` so many seconds. `progress` hears of each part; all
+    sessions together read at this `rate` at most. State: when tables went on that do not wait, and which tables joined too late for the copy that is
+    being made."""
 
     acquired: AcquiredSlot
     lake: Lake
     joining: Joining
     size: WindowSize
+    every: float
     is_received: bool
     take_window: TakeWindow
     is_stopping: Callable[[], bool]
@@ -84,15 +89,19 @@ class FirstCopy:
         applied: list[TableApplied] = []
         take_up_refilled(self.lake)
         while not self.is_stopping():
+            if self._catalog.catching_up and not self._catch_up():
+                break
             if not self._catalog.awaits_tables:
                 return applied
             log, warn = self._log, self.acquired.location.warn
             self._begun, self._late = written_upto(log.directory) or Lsn(0), set()
-            with ServerSnapshot.taken(log.dsn, self.acquired.slot.database, THREADS, warn, self._wait) as snapshot:
+            # While tables join, only these are locked; at the beginning all are there to be copied.
+            only = None if self._catalog.awaits_copy else self._catalog.joining
+            with ServerSnapshot.taken(log.dsn, self.acquired.slot.database, THREADS, warn, self._wait, only=only) as snapshot:
                 if snapshot is None or (window := self._window_to(snapshot.seen.end)) is None:
                     continue
-                applied += self._take(snapshot, window)
-            self.acquired.go_to(self.acquired.read_upto)  # the window comes again, for what the copy has not seen
+                with suppress(_Stopped):
+                    applied += self._take(snapshot, window)
         return None
 
     @property
@@ -109,15 +118,54 @@ class FirstCopy:
 
     def _wait(self) -> bool:
         """Whether to stop. While transactions are waited for, the tables go on that have their rows: a COMMIT may itself wait for that."""
-        now = time.monotonic()
-        if self.is_received and not self._catalog.awaits_copy and now - self._went_on > _GO_ON:
-            self._went_on = now
-            self.check()
-            polled = self.acquired.poll(OF_TABLES, Limit(None, self.size))
-            if not isinstance(polled, NothingNew):
-                self._note_late(polled)
-                self.take_window(polled)
+        self._go_on(confirms=True)
         return self.is_stopping()
+
+    def _go_on(self, *, confirms: bool) -> None:
+        """Bring the tables along that do not wait, now and then. What is not confirmed comes again for those that do."""
+        now = time.monotonic()
+        if not self.is_received or self._catalog.awaits_copy or now - self._went_on < self.every:
+            return
+        self._went_on = now
+        self.check()
+        polled = self.acquired.poll(OF_TABLES, Limit(None, self.size))
+        if isinstance(polled, NothingNew):
+            return
+        self._note_late(polled)
+        self.take_window(polled, confirms)
+        if is_full(polled, self.size):
+            self._went_on = 0.0
+
+    def _meanwhile(self) -> None:
+        """While tables are copied. Raises _Stopped."""
+        if self.is_stopping():
+            raise _Stopped
+        news = self.lake.quarantine_news  # of the copy
+        self._go_on(confirms=False)
+        self.lake.quarantine_news = news
+
+    def _catch_up(self) -> bool:
+        """Bring the tables along that were copied while the others went on, to where these are. False where it is to stop."""
+        acquired, begun = self.acquired, False
+        while (catalog := self._catalog).catching_up:
+            if self.is_stopping():
+                return False
+            if catalog.caught_up >= catalog.complete:  # no other has gone on
+                self.lake.replace_catalog(catalog.with_those_behind(catalog.of_those_behind()))
+                return True
+            if acquired.slot.confirmed_flush_lsn > catalog.caught_up:  # a run with another slot has copied them
+                self.joining.copy_again(catalog.catching_up)
+                return True
+            if not begun:
+                acquired.go_to(catalog.caught_up)
+                begun = True
+            self.check()
+            polled = acquired.poll(OF_TABLES, Limit(catalog.complete, self.size))
+            if isinstance(polled, NothingNew):
+                self.waiter.sleep(time.monotonic() + _LOOK_AGAIN)
+            else:
+                self.take_window(polled, True)
+        return True
 
     def _note_late(self, window: Pipeline) -> None:
         """What joins since the copy has begun may have rows of transactions that are not waited for."""
@@ -138,7 +186,7 @@ class FirstCopy:
                     return polled
                 ends_amid_log = polled.span.stop == last < acquired.written_upto  # what follows is too much to belong to it
                 if is_full(polled, self.size) or ends_amid_log:
-                    self.take_window(polled)
+                    self.take_window(polled, True)
                     return None
                 last = polled.span.stop
                 acquired.go_to(acquired.read_upto)
@@ -152,17 +200,21 @@ class FirstCopy:
         self._note_late(window)
         begin, names = self._where_copied(window), tuple(self.joining.publications)
         span = replace(window.span, start=Lsn(begin - SPAN_BYTES), stop=begin, publications=names)
-        tables, wanted = [], list(self._wanted(window, seen.end))
+        tables, wanted = list[CopiedTable](), list(self._wanted(window, seen.end))
         for each in wanted:
             if each.relation.oid in self._late or (there := snapshot.tables.get(each.relation.oid)) is None:
-                continue  # it was made behind the snapshot, and comes with its changes; or is copied by the next
+                continue  # it was made behind the snapshot, and comes with its changes; or is copied by the next snapshot
             there.check_is(each.relation, seen.end)
             rows = CopiedRows(each.shown, self.lake.style)
             parts = snapshot.parts(rows, each.where, keeps_unfit=keeps_unfit, rate=self.rate)
             comments = comments_at(window.history, each.relation.oid, seen.end)
             tables.append(CopiedTable(each.shown, parts, there.size, comments))
-        applied = list(TableCopy(self.lake, CopyFeed(span, tables, snapshot.time, THREADS), seen, self.progress).run())
-        left = tuple(oid for oid in self._catalog.joining if oid in self._late)
+        self.acquired.go_to(self.acquired.read_upto)  # the window comes again, for what the copy has not seen
+        feed = CopyFeed(span, tables, snapshot.time, THREADS, self._meanwhile)
+        applied = list(TableCopy(self.lake, feed, seen, self.progress).run())
+        # Others that joined may not be locked.
+        unlocked = {each.relation.oid for each in wanted} - {each.relation.oid for each in tables}
+        left = tuple(oid for oid in self._catalog.joining if oid in self._late or oid in unlocked)
         for oid in {*self._catalog.joining} - {*left} - {each.relation.oid for each in wanted}:
             if (there := snapshot.tables.get(oid)) is not None:
                 name = write_table_name(there.schema, there.name)
@@ -195,7 +247,9 @@ def begin_anew(lake: Lake, slot: Slot) -> None:
     assert catalog is not None, "it awaits its copy"
     tables = {oid: replace(table, version=-1, copied=None) for oid, table in catalog.tables.items()}
     lake.replace_catalog(
-        replace(catalog, complete=slot.confirmed_flush_lsn, fingerprint=slot.fingerprint, tables=tables, joining=())
+        replace(
+            catalog, complete=slot.confirmed_flush_lsn, fingerprint=slot.fingerprint, tables=tables, joining=(), catching_up=()
+        )
     )
 
 

@@ -56,24 +56,27 @@ class Joining:
         """Have the tables wait for a copy that join in this window, or warn of them."""
         if not self.publications:
             return  # a lake of all changes has every table from its first row on
-        since = self.lake.catalog.complete if self.lake.catalog is not None else window.span.start
-        joined = self.found(window, since)
-        self._tell_partitions(window, since, joined)
+        catalog, behind = self.lake.catalog, None
+        if catalog is not None and catalog.is_for_those_behind(window.span.stop):
+            catalog = behind = catalog.of_those_behind()
+        since = catalog.complete if catalog is not None else window.span.start
+        joined = [each for each in self.found(window, since) if behind is None or each.relation.oid in behind.tables]
+        self._tell_partitions(window, catalog, since, joined)
         if not self.copies:
             for each in joined:
                 self._tell(_NOT_COPIED.format(_name(each), each.since))
             return
-        if self.lake.catalog is None:
+        if catalog is None:
             return
         oids = [each.relation.oid for each in joined]
-        told = [each for each in joined if not self.lake.layout.has_rows_alone and _was_there(self.lake.catalog, each)]
-        self._replace_catalog(lambda catalog: _joined_by(_without_dropped(catalog, window.history, window.span.stop), oids))
+        told = [each for each in joined if not self.lake.layout.has_rows_alone and _was_there(catalog, each)]
+        self._replace_catalog(lambda catalog: _without_dropped(catalog, window.history, window.span.stop).joined_by(oids))
         for each in told:
             self._tell(_AGAIN.format(_name(each), each.since))
 
     def copy_again(self, oids: Sequence[int]) -> None:
         """Have these tables wait for a copy, whatever the lake has of them. A lake that begins copies all of them."""
-        self._replace_catalog(lambda catalog: catalog if catalog.awaits_copy else _joined_by(catalog, oids))
+        self._replace_catalog(lambda catalog: catalog if catalog.awaits_copy else catalog.joined_by(oids))
 
     def found(self, window: Pipeline, since: Lsn) -> list[JoinedTable]:
         """Those that join in the window by commits at `since` or later, and behind what is copied of them."""
@@ -89,9 +92,9 @@ class Joining:
         definitions = definitions_in(self.location.path, span.system, span.database)
         return JoinedTables(window.history, self.publications, definitions, committed, _WroteIn(window))
 
-    def _tell_partitions(self, window: Pipeline, since: Lsn, joined: Sequence[JoinedTable]) -> None:
-        """Warn of rows that came to the lake's tables, or left them, with a partition."""
-        catalog, span = self.lake.catalog, window.span
+    def _tell_partitions(self, window: Pipeline, catalog: LakeCatalog | None, since: Lsn, joined: Sequence[JoinedTable]) -> None:
+        """Warn of rows that came to the catalog's tables, or left them, with a partition."""
+        span = window.span
         are_copied = {each.relation.oid for each in joined} if self.copies else set()
         for each in self._tables_of(window).moved_partitions(max(since, span.start), span.stop, are_copied):
             whole = each.whole
@@ -145,18 +148,11 @@ def _was_there(catalog: LakeCatalog, table: JoinedTable) -> bool:
     return known is not None and known.version >= 0 and table.relation.oid not in catalog.joining
 
 
-def _joined_by(catalog: LakeCatalog, oids: Sequence[int]) -> LakeCatalog:
-    """What is copied already of those that were not waiting does not count."""
-    new = [oid for oid in oids if oid not in catalog.joining]
-    tables = {oid: replace(table, copied=None) if oid in new else table for oid, table in catalog.tables.items()}
-    return replace(catalog, joining=(*catalog.joining, *new), tables=tables)
-
-
 def _without_dropped(catalog: LakeCatalog, history: History, stop: Lsn) -> LakeCatalog:
     """Nobody waits for a table any more that is dropped in the window."""
     for oid in catalog.joining:
         if history.relation_by_oid(oid, stop) is None:
-            catalog = replace(catalog, joining=tuple(each for each in catalog.joining if each != oid))
+            catalog = catalog.without_joining(oid)
             if (table := catalog.tables.get(oid)) is not None:
                 _, dropped = last_seen(history, oid) or (None, stop)
                 catalog = catalog.with_table(replace(table, dropped=dropped))

@@ -11,13 +11,14 @@ HEARS: ContextVar[Callable[[str], None] | None] = ContextVar("who hears the warn
 
 
 def tell_warnings() -> None:
-    """From now on who hears them is told; where nobody does, they go where they went before."""
+    """From now on who hears them is told; where nobody does, they go where they went before. So do those that are meant for programmers, as
+    ResourceWarning is, which may be of another's object: Python's collector runs wherever it likes."""
     before = warnings.showwarning
-    warnings.simplefilter("always")
+    warnings.simplefilter("always", UserWarning)
 
     def show(message: Warning | str, category: type[Warning], *rest: object) -> None:
         hears = HEARS.get()
-        if hears is None:
+        if hears is None or not issubclass(category, UserWarning):
             before(message, category, *rest)  # type: ignore[arg-type]
         else:
             hears(str(message))
