@@ -25,7 +25,7 @@ from tailrace.replication.slot_plugin import no_hint_of_plugins, plugin_of
 from tailrace.replication.waiting import finish_async
 from tailrace.server.client_session import ClientSession
 from tailrace.server.results import describe, show, text_result
-from tailrace.server.shared_windows import kind_of_stream
+from tailrace.server.shared_windows import BEGINS, kind_of_stream
 from tailrace.server.slot_snapshots import EXPORT, NOTHING, check_snapshot, with_snapshot
 from tailrace.server.walsender import WalSender
 from tailrace.settings import def_get_boolean
@@ -258,19 +258,23 @@ async def _start(command: grammar.StartReplicationCmd, session: ClientSession) -
             raise UsageError("cannot use a logical replication slot for physical replication", sqlstate="55000")
         raise _not_here("START_REPLICATION … PHYSICAL")
     session.check_database_connection()
-    async with _acquired(command.slot, session) as acquired:
-        make_plugin = partial(_plugin, acquired, command, session)
-        plugin = await session.in_thread(make_plugin)
-        with shut_down(plugin):
-            start = max(command.start, acquired.slot.confirmed_flush_lsn)
-            await session.in_thread(acquired.go_to, start)
-            session.client.kind = kind_of_stream(acquired.slot, plugin, dict(command.options))
-            sender = _sender(session, acquired, plugin, make_plugin)
-            try:
-                await session.while_streaming(sender, acquired.slot.name)
-            finally:
-                if not sender.others():
-                    session.instance.forget_shared()
+    session.client.kind = BEGINS
+    try:
+        async with _acquired(command.slot, session) as acquired:
+            make_plugin = partial(_plugin, acquired, command, session)
+            plugin = await session.in_thread(make_plugin)
+            with shut_down(plugin):
+                start = max(command.start, acquired.slot.confirmed_flush_lsn)
+                await session.in_thread(acquired.go_to, start)
+                session.client.kind = kind_of_stream(acquired.slot, plugin, dict(command.options))
+                sender = _sender(session, acquired, plugin, make_plugin)
+                try:
+                    await session.while_streaming(sender, acquired.slot.name)
+                finally:
+                    if not sender.others():
+                        session.instance.forget_shared()
+    finally:
+        session.client.kind = ""
     return Result(tag="START_REPLICATION")
 
 
@@ -280,7 +284,7 @@ def _sender(
     instance, client = session.instance, session.client
 
     def others() -> list[str]:
-        streams = (each for each in instance.clients if each.stream is not None and each is not client)
+        streams = (each for each in instance.clients if (each.stream is not None or each.kind == BEGINS) and each is not client)
         return [each.kind for each in streams if each.database == client.database]
 
     plans = instance.plans if plugin.name in OURS else None

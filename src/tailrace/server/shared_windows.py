@@ -33,6 +33,8 @@ Frame = tuple[list[memoryview], Lsn]
 Begin = Callable[[], tuple[OutputPlugin, Iterator[Frame]]]
 """Gives a plugin that nobody else has, which remembers what those of the streams do, and the frames that it makes of a window."""
 InThread = Callable[..., Awaitable[Any]]
+BEGINS = "begins"
+"""The kind of a stream of which nobody knows it yet: it may be that of any."""
 
 
 class SharedWindow:

@@ -33,7 +33,7 @@ from tailrace.replication.waiting import AsyncWaiter
 from tailrace.server.clock import now
 from tailrace.server.lag import LagTracker
 from tailrace.server.link import ClientLink
-from tailrace.server.shared_windows import Frame, InThread, SharedWindows, key_of_window
+from tailrace.server.shared_windows import BEGINS, Frame, InThread, SharedWindows, key_of_window
 from tailrace.window import WindowSize
 from tailrace.wire.frames import frame_payloads
 from tailrace.wire.messages import CommandComplete, CopyBothResponse, CopyData, CopyDone, Terminate
@@ -86,8 +86,8 @@ class StreamPositions:
 @dataclass(slots=True)
 class WalSender:
     """`make_plugin` starts up another plugin like its own. `timeout` is wal_sender_timeout in seconds; 0: none. `others` are the kinds of the other
-    streams of the database. While there are some, windows are planned for all of them (`replication.shared_plans`); while there are some of its own
-    `kind`, windows are decoded for all of these (`server.shared_windows`)."""
+    streams of the database, those that begin among them. While there are some, windows are planned for all of them (`replication.shared_plans`);
+    while there are some of its own `kind`, windows are decoded for all of these (`server.shared_windows`)."""
 
     link: ClientLink
     acquired: AcquiredSlot
@@ -169,7 +169,7 @@ class WalSender:
 
     async def _send(self, window: Pipeline) -> None:
         sent, is_whole = 0, False
-        if self.kind and self.kind in self.others():
+        if self.kind and not {self.kind, BEGINS}.isdisjoint(self.others()):
             key = key_of_window(self.kind, window, self.plugin)
             shared = self.shared.open(key, partial(self._begun_anew, window, self.plugin.memory))
             async for frame in shared.read():

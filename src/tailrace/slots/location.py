@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
+from functools import lru_cache
 from typing import Any, get_type_hints
 
 from tailrace.checksummed_file import FileKind, fact
@@ -49,6 +50,7 @@ def write_location(settings: Settings) -> bytes:
     return LOCATION_FILE.write(asdict(settings), {})
 
 
+@lru_cache(64)  # every look at a location reads it
 def read_location(data: bytes, where: str) -> Settings:
     """Raises UnsupportedFile for files that are none of a location, or of another format; CorruptFile for damaged ones."""
     return LOCATION_FILE.read_as(

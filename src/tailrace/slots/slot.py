@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, get_type_hints
 
 from tailrace.checksummed_file import FileKind, fact
@@ -68,6 +69,7 @@ def write_slot(slot: Slot) -> bytes:
     return SLOT_FILE.write({**{name: getattr(slot, name) for name in _SCALARS}, **facts}, {})
 
 
+@lru_cache(1024)  # every look at a state location reads all its slots
 def read_slot(data: bytes, where: str) -> Slot:
     """Raises UnsupportedFile for files that are no slot, or of another format; CorruptFile for damaged ones."""
     return SLOT_FILE.read_as(data, where, {}, _slot_from)

@@ -119,9 +119,9 @@ class SourceDatabase:
             check_name(name)
         except UsageError:
             raise UsageError(f'replication slot "{name}" does not exist', sqlstate="42704") from None
-        if self.found is None:
+        if (location := self.found) is None:
             raise UsageError(f'replication slot "{name}" does not exist', sqlstate="42704")
-        slot = self.location.slot(name)
+        slot = location.slot(name)
         self.privileges.check_database(slot.database)
         return slot
 
