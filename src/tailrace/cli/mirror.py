@@ -66,6 +66,8 @@ class AskedSlot:
     """Bytes a second that the copy reads at most."""
     copy_again: Sequence[str] = ()
     """Tables that are copied anew, by name."""
+    resync: bool = False
+    """Whether all of them are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +137,8 @@ def mirror(asked: AskedSlot, to: AskedLake, pace: Pace, until: Until, *, as_json
                 check_lake(asked.state, asked.name, lake.store.url)
                 worker = ApplyWorker(
                     slot, lake, pace, until, publications, asked.captured, shown.tell, reception.raise_failure,
-                    copies=asked.copies and is_dsn(asked.source), copy_again=asked.copy_again, copy_progress=shown.copied, copy_rate=asked.copy_rate,
+                    copies=asked.copies and is_dsn(asked.source), copy_again=asked.copy_again, resync=asked.resync,
+                    copy_progress=shown.copied, copy_rate=asked.copy_rate,
                 )  # fmt: skip
                 reception.on_failure = worker.waiter.wake
                 with _ended_by(worker.stop):

@@ -41,7 +41,7 @@ from tailrace.plan.demand import OF_TABLES
 from tailrace.replication.acquired_slot import AcquiredSlot
 from tailrace.replication.apply_retry import ApplyRetry
 from tailrace.replication.earlier_log import earlier_windows
-from tailrace.replication.first_copy import FirstCopy, begin_anew, is_full
+from tailrace.replication.first_copy import FirstCopy, begin_anew, copy_all_again, is_full
 from tailrace.replication.joining import Joining
 from tailrace.replication.lake_warnings import LakeWarnings
 from tailrace.replication.next_window import Limit
@@ -114,6 +114,8 @@ class ApplyWorker:
     """Whether a lake that begins with a live server's log gets a copy of its tables first, and later of those that join it."""
     copy_again: Sequence[str] = ()
     """Tables of which what the lake has is replaced by a copy, by name."""
+    resync: bool = False
+    """Whether all of them are: what lies between where the lake is and where the slot begins is not needed then."""
     copy_progress: Callable[[CopyProgress], None] | None = None
     copy_rate: int | None = None
     """Bytes a second that it reads at most."""
@@ -181,10 +183,14 @@ class ApplyWorker:
         timeline = max(slot.timeline, catalog.timeline)
         span = FeedSpan(slot.system, timeline, catalog.complete, catalog.complete, slot.database_oid, self.publications)
         catalog.check_is_of(span, lake.store.url)
-        if catalog.awaits_tables:
+        if catalog.awaits_tables or self.resync:
             self._check_copies()
+        is_other = catalog.complete < slot.confirmed_flush_lsn  # which it was begun with
+        if (self.resync and not catalog.awaits_copy) or (catalog.awaits_copy and catalog.joining and is_other):
+            copy_all_again(lake, slot)
+            return
         if catalog.awaits_copy:
-            if catalog.complete < slot.confirmed_flush_lsn:  # it was begun with another slot
+            if is_other:
                 begin_anew(lake, slot)
             return
         self._warnings.of_catalog(catalog)
@@ -192,6 +198,7 @@ class ApplyWorker:
             self._readers.advance(catalog)
         if is_received_log:
             self._await_others(catalog)
+            earlier_windows(self.acquired, lake, None, None, self.pace.window)  # raises where something is missing
         self._ask_for_copies()
 
     def _ask_for_copies(self) -> None:

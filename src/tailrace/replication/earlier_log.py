@@ -60,6 +60,7 @@ def _behind(
         f'lake "{lake.store.url}" is complete up to {catalog.complete}, and replication slot "{slot.name}" has confirmed {slot.confirmed_flush_lsn}',
         detail=f"What lies between is not at hand: {error.message}." if error else "What lies between is not received any more.",
         hint="The lake was put back to an earlier state, the slot was used with another lake, or it is a new one, made since the state location was "
-        "gone: put back what was there; or make the lake anew in another place, with a new slot.",
+        "gone: put back what was there. Or have all tables copied from the server once more, in place, with --resync; or make the lake anew in "
+        "another place, with a new slot.",
         sqlstate="55000", lsn=catalog.complete,
     )  # fmt: skip

@@ -27,6 +27,7 @@ from tailrace.client.server_snapshot import ServerSnapshot, write_something
 from tailrace.client.wal_archive import written_upto
 from tailrace.copy_feed import CopiedTable, CopyFeed
 from tailrace.dataclass import dataclass
+from tailrace.errors import UsageError
 from tailrace.lake.catalog import LakeCatalog
 from tailrace.lake.lake import Lake, TableApplied
 from tailrace.lake.position import position_of
@@ -198,7 +199,7 @@ class FirstCopy:
         seen, keeps_unfit = snapshot.seen, self.lake.on_error == QUARANTINE
         self.joining.note(window)
         self._note_late(window)
-        begin, names = self._where_copied(window), tuple(self.joining.publications)
+        begin, names = self._where_copied(window, seen.end), tuple(self.joining.publications)
         span = replace(window.span, start=Lsn(begin - SPAN_BYTES), stop=begin, publications=names)
         tables, wanted = list[CopiedTable](), list(self._wanted(window, seen.end))
         for each in wanted:
@@ -215,21 +216,31 @@ class FirstCopy:
         # Others that joined may not be locked.
         unlocked = {each.relation.oid for each in wanted} - {each.relation.oid for each in tables}
         left = tuple(oid for oid in self._catalog.joining if oid in self._late or oid in unlocked)
+        catalog = replace(self._catalog, awaits_copy=False, joining=left)
         for oid in {*self._catalog.joining} - {*left} - {each.relation.oid for each in wanted}:
             if (there := snapshot.tables.get(oid)) is not None:
                 name = write_table_name(there.schema, there.name)
                 self.acquired.location.warn(f"table {name} is not published, and was not copied")
-        self.lake.replace_catalog(replace(self._catalog, awaits_copy=False, joining=left))
+            elif oid in catalog.tables and window.history.relation_by_oid(oid, seen.end) is None:
+                catalog = catalog.with_table(replace(catalog.tables[oid], dropped=seen.end))
+        self.lake.replace_catalog(catalog)
         return applied
 
-    def _where_copied(self, window: Pipeline) -> Lsn:
+    def _where_copied(self, window: Pipeline, end: Lsn) -> Lsn:
         """Where rows that are copied count as committed: where the lake is, and no table that is refilled is further, as a run that died may have
-        left it. All transactions that the snapshot has not seen commit behind that."""
+        left it. All transactions that the snapshot has not seen commit behind that. Raises UsageError where a table is further than the server, to
+        the snapshot's `end`."""
         catalog, at = self._catalog, [window.span.start]
         for oid in catalog.joining:
             if catalog.is_to_be_refilled(oid) and (found := self.lake.opened(catalog.tables[oid])).is_there:
                 position = position_of(found.open(), replace(window.span, publications=tuple(self.joining.publications)))
                 at += [position.lsn] if position is not None else []
+        if max(at) > end:
+            raise UsageError(
+                f'lake "{self.lake.store.url}" has changes up to {max(at)}, and the server\'s log ends at {end}',
+                hint="The server has lost what the lake has. Make the lake anew in another place; or go on once the server's log has grown so far.",
+                sqlstate="55000", lsn=end,
+            )  # fmt: skip
         return max(at)
 
     def _wanted(self, window: Pipeline, at: Lsn) -> Iterator[CopiedRelation]:
@@ -251,6 +262,20 @@ def begin_anew(lake: Lake, slot: Slot) -> None:
             catalog, complete=slot.confirmed_flush_lsn, fingerprint=slot.fingerprint, tables=tables, joining=(), catching_up=()
         )
     )
+
+
+def copy_all_again(lake: Lake, slot: Slot) -> None:
+    """Have all tables wait for a copy, and the lake begin where the slot is, whatever lies between. What a table has stays until it is replaced."""
+    catalog = lake.catalog
+    assert catalog is not None, "it has tables"
+    tables = {oid: replace(table, copied=None) for oid, table in catalog.tables.items()}
+    there = tuple(oid for oid, table in tables.items() if table.version >= 0 and table.dropped is None)
+    lake.replace_catalog(
+        replace(
+            catalog, timeline=slot.timeline, complete=slot.confirmed_flush_lsn, fingerprint=slot.fingerprint, tables=tables,
+            awaits_copy=True, joining=there, catching_up=(),
+        )
+    )  # fmt: skip
 
 
 def is_full(window: Pipeline, size: WindowSize) -> bool:

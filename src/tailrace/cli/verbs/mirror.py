@@ -30,6 +30,7 @@ from tailrace.cli.verbs.options import (
     NumericOption,
     OnErrorOption,
     OnOption,
+    ResyncOption,
     SourceOptions,
     StoreOptions,
     SynchronousOption,
@@ -64,6 +65,7 @@ def mirror(
     copy_again: Annotated[
         list[str] | None, typer.Option("--copy-again", help="Replace what the lake has of this table by a copy; may be repeated.", metavar="TABLE")
     ] = None,
+    resync: ResyncOption = False,
     numeric: NumericOption = "decimal",
     arrays: ArraysOption = "list",
     times: TimesOption = "native",
@@ -92,7 +94,7 @@ def mirror(
     slot_asked = work.AskedSlot(
         source=source_of(source), database=database, state=state, name=slot, captured=captured(catalog),
         standbys=synchronous_standby_names, on=on, copies=not no_copy, restore_command=restore_command, copy_rate=parse_rate(copy_rate),
-        copy_again=copy_again or (),
+        copy_again=copy_again or (), resync=resync,
     )  # fmt: skip
     lake_asked = work.AskedLake(
         url=to, options=options, numeric=numeric, arrays=arrays, times=times, deletion_vectors=not no_deletion_vectors,

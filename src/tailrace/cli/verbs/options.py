@@ -108,6 +108,12 @@ CopyRateOption = Annotated[
     str,
     typer.Option(help="Bytes a second that the copy of what was there reads at most, such as 10MB/s.", metavar="BYTES/s"),
 ]
+ResyncOption = Annotated[
+    bool,
+    typer.Option(
+        "--resync", help="Copy all tables of the lake once more, in place: for when the slot's log is lost. Give it once."
+    ),
+]
 LogRestoreOption = Annotated[
     str,
     typer.Option(

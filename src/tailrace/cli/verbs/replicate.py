@@ -20,6 +20,7 @@ from tailrace.cli.verbs.options import (
     NumericOption,
     OnErrorOption,
     OnOption,
+    ResyncOption,
     StoreOptions,
     TimesOption,
     WindowOption,
@@ -59,6 +60,7 @@ def replicate(
     times: TimesOption = "native",
     on_error: OnErrorOption = "stop",
     copy_rate: CopyRateOption = "",
+    resync: ResyncOption = False,
     option: StoreOptions = None,
     window: WindowOption = "",
     on: OnOption = On.AUTO,
@@ -78,7 +80,7 @@ def replicate(
 
     asked = mirror.AskedSlot(
         source=source, database=name, state=state or work.state_of(to, name), name="mirror", captured=None, standbys=None, on=on,
-        copies=True, copy_rate=rate,
+        copies=True, copy_rate=rate, resync=resync,
     )  # fmt: skip
     lake = mirror.AskedLake(
         url=to, options=options, numeric=numeric, arrays=arrays, times=times, deletion_vectors=True,
