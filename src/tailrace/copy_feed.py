@@ -73,10 +73,11 @@ class CopyPiece:
 
 
 @dataclass(slots=True)
-class _End:
-    """Of the work that threads do."""
+class ReadSoFar:
+    """State: of each part that was begun, by its table and number, how many rows and bytes were read; and whether nobody wants the rest any more."""
 
-    is_reached: bool = False
+    parts: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
+    is_over: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,7 @@ class CopyFeed(UnplannedFeed):
     time: int | None = None
     threads: int = 1
     meanwhile: Callable[[], None] = nothing
-    _end: _End = field(default_factory=_End, compare=False, repr=False)
+    read: ReadSoFar = field(default_factory=ReadSoFar, compare=False, repr=False)
 
     def for_tables(self, outlet: str, *, rewrites: bool = False) -> Feed:
         return self
@@ -120,14 +121,16 @@ class CopyFeed(UnplannedFeed):
                         self.meanwhile()
                     yield waiting.popleft().result()
             finally:
-                self._end.is_reached = True
+                self.read.is_over = True
                 for each in waiting:
                     each.cancel()
 
     def parts(self, oids: frozenset[int], since: int = 0) -> Iterator[FeedPart]:
         commit = Lsn(self.span.stop - 1)
         pieces = [
-            CopyPiece(each.relation.oid, number, commit, partial(_rows_until, self._end, rows), self.time)
+            CopyPiece(
+                each.relation.oid, number, commit, partial(_counted, self.read, (each.relation.oid, number), rows), self.time
+            )
             for each in self.copied
             if each.relation.oid in oids and commit >= since
             for number, rows in enumerate(each.parts)
@@ -139,10 +142,14 @@ class _GivenUp(Exception):
     """Nobody wants the rest of a part any more."""
 
 
-def _rows_until(end: _End, rows: Rows) -> Iterator[pa.RecordBatch | UnfitRows]:
+def _counted(read: ReadSoFar, part: tuple[int, int], rows: Rows) -> Iterator[pa.RecordBatch | UnfitRows]:
+    count = size = 0
     for batch in rows():
-        if end.is_reached:
+        if read.is_over:
             raise _GivenUp
+        if isinstance(batch, pa.RecordBatch):
+            count, size = count + len(batch), size + batch.nbytes
+            read.parts[part] = count, size
         yield batch
 
 

@@ -37,7 +37,7 @@ def check_server(dsn: str, database: str, copied: Sequence[str] | None = None) -
     if counts[STOPS]:
         raise UsageError(
             f"{count_of(counts[STOPS], 'finding')} at the server would stop tailrace",
-            hint="tailrace doctor, with the same connection string, says all that was found.", sqlstate="55000",
+            hint="Put right what is said above, and start it again.", sqlstate="55000",
         )  # fmt: skip
 
 

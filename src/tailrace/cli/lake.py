@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +83,7 @@ def wait(url: str, options: dict[str, str], lsn: Lsn, seconds: float | None) -> 
     told = False
     while True:
         catalog = StoredCatalog.read(store).catalog
-        if catalog is not None and catalog.complete >= lsn:
+        if catalog is not None and catalog.complete >= lsn and not catalog.awaits_tables:
             sys.stdout.write(f"{catalog.complete}\n")
             return
         if catalog is None and deadline is None:
@@ -95,19 +94,28 @@ def wait(url: str, options: dict[str, str], lsn: Lsn, seconds: float | None) -> 
             warn(f'there is no lake at "{store.url}" yet; waiting for one')
             told = True
         if deadline is not None and time.monotonic() >= deadline:
-            reached = f"is complete up to {catalog.complete} only" if catalog is not None else "is not there"
-            raise PeerError(f'lake "{store.url}" {reached} after {seconds:g} seconds, not up to {lsn}', sqlstate="57014", lsn=lsn)
+            raise _late(store.url, catalog, lsn, seconds or 0.0)
         time.sleep(_LOOK_HERE if isinstance(store, LocalStore) else _LOOK_THERE)
+
+
+def _late(url: str, catalog: LakeCatalog | None, lsn: Lsn, seconds: float) -> PeerError:
+    if catalog is None:
+        message = f'lake "{url}" is not there after {seconds:g} seconds'
+    elif catalog.awaits_tables:
+        message = f'lake "{url}" awaits a copy of {catalog.awaited} after {seconds:g} seconds'
+    else:
+        message = f'lake "{url}" is complete up to {catalog.complete} only after {seconds:g} seconds, not up to {lsn}'
+    return PeerError(message, sqlstate="57014", lsn=lsn)
 
 
 def _facts(catalog: LakeCatalog, state: Path | None, slot: str) -> dict[str, Any]:
     at = datetime_of(catalog.committed) if catalog.committed else None
     facts: dict[str, Any] = {
-        "complete": str(catalog.complete), "commit_time": at.isoformat(sep=" ") if at is not None else None,
+        "complete": str(catalog.complete) if not catalog.awaits_copy else None, "commit_time": at.isoformat(sep=" ") if at is not None else None,
         "age_seconds": round(max(0.0, time.time() - at.timestamp()), 3) if at is not None else None,
         "system": str(catalog.system), "timeline": catalog.timeline, "database": catalog.database,
-        "publications": ", ".join(catalog.publications) or None, "joining": _names(catalog, catalog.joining),
-        "catching_up": _names(catalog, catalog.catching_up),
+        "publications": ", ".join(catalog.publications) or None, "awaits_copy": catalog.awaits_copy or None,
+        "joining": catalog.names_of(catalog.joining) or None, "catching_up": catalog.names_of(catalog.catching_up) or None,
     }  # fmt: skip
     if state is not None:
         found = SlotLocation.open(state, warn=warn).slot(slot)
@@ -118,13 +126,6 @@ def _facts(catalog: LakeCatalog, state: Path | None, slot: str) -> dict[str, Any
         )
         facts |= {"confirmed_flush_lsn": str(found.confirmed_flush_lsn), "lag_bytes": max(0, (end or 0) - catalog.complete)}
     return facts
-
-
-def _names(catalog: LakeCatalog, oids: Sequence[int]) -> str | None:
-    """Of tables that wait for a copy, or catch up behind it; by oid where the lake does not have them yet."""
-    tables = [(oid, catalog.tables.get(oid)) for oid in oids]
-    names = [f"table {oid}" if table is None else write_table_name(table.schema, table.name) for oid, table in tables]
-    return ", ".join(names) or None
 
 
 def _table(store: Store, format: str, table: LakeTable) -> dict[str, Any]:

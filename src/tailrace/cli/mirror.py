@@ -21,6 +21,7 @@ from tailrace.cli.slot import exists
 from tailrace.cli.tables import write_json
 from tailrace.dataclass import dataclass
 from tailrace.errors import TailraceError, UsageError
+from tailrace.lake.catalog import LakeCatalog
 from tailrace.lake.lake import Lake
 from tailrace.lake.table_copy import CopyProgress
 from tailrace.lake.trouble import STOP
@@ -149,8 +150,17 @@ def mirror(asked: AskedSlot, to: AskedLake, pace: Pace, until: Until, *, as_json
             raise
     _clean_up(asked)
     if not as_json:
-        complete = lake.catalog.complete if lake.catalog is not None else slot.slot.confirmed_flush_lsn
-        sys.stdout.write(f"{lake.store.url} is complete up to {complete}\n")
+        sys.stdout.write(f"{lake.store.url} {_how_far(lake.catalog, slot.slot.confirmed_flush_lsn)}\n")
+
+
+def _how_far(catalog: LakeCatalog | None, confirmed: Lsn) -> str:
+    if catalog is None:
+        return f"is complete up to {confirmed}"
+    if catalog.awaits_copy:
+        return "awaits the rest of the copy of its tables: the same command goes on with it"
+    joining = len({*catalog.joining, *catalog.catching_up})
+    left = f", but for {joining} {'table that joins' if joining == 1 else 'tables that join'} it" if joining else ""
+    return f"is complete up to {catalog.complete}{left}"
 
 
 @dataclass(slots=True)
@@ -203,7 +213,7 @@ def _row_of(done: WindowApplied, changes: int, at: datetime | None, lag: float) 
     return {
         "lsn": str(done.lsn), "commit_time": at.isoformat(sep=" ") if at is not None else None, "tables": tables, "changes": changes,
         "bytes_written": sum(each.written.bytes for each in done.tables), "seconds": round(done.seconds, 3), "lag_bytes": done.lag_bytes,
-        "lag_seconds": round(lag, 3), **({"quarantined": quarantined} if quarantined else {}),
+        "lag_seconds": round(lag, 3), **({"quarantined": quarantined} if quarantined else {}), **({"copy": True} if done.is_copy else {}),
     }  # fmt: skip
 
 

@@ -60,9 +60,9 @@ class LakeStanding:
 
     def tell(self, done: WindowApplied) -> None:
         with self._lock:
-            self.phase, self.lsn, self.complete, self.lag_bytes, self.applied = (
-                FOLLOWING, int(done.lsn), str(done.lsn), done.lag_bytes, time.time(),
-            )  # fmt: skip
+            if done.is_copy or self.phase != COPYING:  # while tables are copied that join, windows of others come
+                self.phase = FOLLOWING
+            self.lsn, self.complete, self.lag_bytes, self.applied = int(done.lsn), str(done.lsn), done.lag_bytes, time.time()
             self.committed = commit_time(done.committed) or self.committed
             for each in done.tables:
                 self.tables[each.table] += each.changes

@@ -15,6 +15,7 @@ from dataclasses import field, replace
 from typing import Any
 
 from tailrace.apply.seen_transactions import SeenTransactions
+from tailrace.catalog.names.qualified_names import write_table_name
 from tailrace.checksummed_file import FileKind, fact
 from tailrace.dataclass import dataclass
 from tailrace.errors import MissingHistory, Overtaken, UsageError
@@ -167,6 +168,16 @@ class LakeCatalog:
     def awaits_tables(self) -> bool:
         """Whether any is still to be copied from the source, or to catch up: until then readers are told nothing of what is complete."""
         return self.awaits_copy or bool(self.joining or self.catching_up)
+
+    @property
+    def awaited(self) -> str:
+        """In words, which tables are."""
+        return "its tables" if self.awaits_copy else self.names_of((*self.joining, *self.catching_up))
+
+    def names_of(self, oids: Sequence[int]) -> str:
+        """Of tables, by oid where the lake does not have them yet."""
+        tables = [(oid, self.tables.get(oid)) for oid in oids]
+        return ", ".join(f"table {oid}" if table is None else write_table_name(table.schema, table.name) for oid, table in tables)
 
     def is_at_hand(self, oid: int) -> bool:
         """Whether a table gets changes: one that is to be copied will have them by the copy, and one that catches up has others first."""

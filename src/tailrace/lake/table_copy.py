@@ -73,7 +73,7 @@ class CopyProgress:
 
 @dataclass(slots=True)
 class TableCopy:
-    """`progress` is told of each part."""
+    """`progress` is told now and then, and of each part."""
 
     lake: Lake
     feed: CopyFeed
@@ -89,24 +89,24 @@ class TableCopy:
         assert catalog is not None, "it awaits the tables"
         targets = {each.relation.oid: self._target(each, catalog.tables[each.relation.oid]) for each in self.feed.copied}
         parts = [piece for part in self.feed.parts(frozenset(targets)) for piece in part.pieces]
-        said, began = 0.0, time.monotonic()
-        shares = {each.relation.oid: each.size / max(1, len(each.parts)) for each in self.feed.copied}
-        whole, done_bytes, count, rows = sum(each.size for each in self.feed.copied), 0.0, 0, 0
+        said, tell = 0.0, self._progress_of(len(parts), is_first=catalog.awaits_copy)
+
+        def meanwhile() -> None:
+            tell()
+            self.feed.meanwhile()
+
+        feed = replace(self.feed, meanwhile=meanwhile)
         with lake.staging() as files:
             ways = _ways(lake, targets, self.feed, files)
             try:
-                with closing(self.feed.run(lambda piece: ways[piece.oid].work(piece), parts)) as results:
+                with closing(feed.run(lambda piece: ways[piece.oid].work(piece), parts)) as results:
+                    tell()
                     for each in self.feed.copied:
                         oid, quarantined = each.relation.oid, list[FileWritten]()
                         way = ways[oid]
-                        for result in islice(results, len(each.parts)):
+                        for number, result in enumerate(islice(results, len(each.parts))):
                             quarantined += way.take(oid, result)
-                            count, rows, done_bytes = count + 1, rows + way.rows_of(result), done_bytes + shares[oid]
-                            if self.progress is not None:
-                                seconds = time.monotonic() - began
-                                self.progress(
-                                    CopyProgress(count, len(parts), rows, round(done_bytes), whole, seconds, catalog.awaits_copy)
-                                )
+                            tell(oid, number, way.rows_of(result))
                         self._made[oid] = made = way.made(self._settled(targets[oid], quarantined, files))
                         yield TableApplied.of(targets[oid].name, made)
                         if time.monotonic() - said > _SAID:
@@ -117,6 +117,23 @@ class TableCopy:
                     way.abandon()
                 self._say()
         lake.quarantine.tidy(lake.names_of, self.feed.span.stop)
+
+    def _progress_of(self, count: int, *, is_first: bool) -> Callable[..., None]:
+        """What tells how far it is, and is told of each part of a table that is done, with its rows."""
+        shares = {each.relation.oid: each.size / max(1, len(each.parts)) for each in self.feed.copied}
+        whole, began, done = sum(each.size for each in self.feed.copied), time.monotonic(), dict[tuple[int, int], int]()
+
+        def tell(oid: int = 0, number: int = 0, rows: int = -1) -> None:
+            if rows >= 0:
+                done[oid, number] = rows
+            if self.progress is None:
+                return
+            running = [(oid, *read) for (oid, number), read in list(self.feed.read.parts.items()) if (oid, number) not in done]
+            read_bytes = sum(shares[oid] for oid, _ in done) + sum(min(shares[oid], size) for oid, _, size in running)
+            read_rows = sum(done.values()) + sum(rows for _, rows, _ in running)
+            self.progress(CopyProgress(len(done), count, read_rows, round(read_bytes), whole, time.monotonic() - began, is_first))
+
+        return tell
 
     def _settled(self, target: TargetTable, quarantined: list[FileWritten], files: Store) -> TargetTable:
         """What goes into quarantine of the table is put there, and its commit is to say so."""
@@ -187,9 +204,7 @@ class TableCopy:
             return
         for oid, done in self._made.items():
             self.lake.keep(oid, done.version)
-            made = replace(
-                catalog.tables[oid], version=done.version.version, changed=self.feed.span.stop, copied=self.seen, held=None
-            )
+            made = replace(catalog.tables[oid], version=done.version.version, changed=self.seen.end, copied=self.seen, held=None)
             catalog = catalog.with_table(made).copied_at(oid, self.feed.span.stop)
         self._made.clear()
         self.lake.replace_catalog(catalog)

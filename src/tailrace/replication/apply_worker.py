@@ -91,6 +91,8 @@ class WindowApplied:
     lag_bytes: int
     quarantined: Sequence[QuarantineNews] = ()
     """Of it, what is in quarantine."""
+    is_copy: bool = False
+    """Of tables, and no window: `lsn` is where the others are."""
 
 
 def _nothing(*_: object) -> None:
@@ -236,7 +238,7 @@ class ApplyWorker:
             assert self.lake.catalog is not None, "it was copied"
             aside = tuple(self.lake.quarantine_news)
             self._warnings.of_quarantine(aside)
-            self.tell(WindowApplied(self.lake.catalog.complete, 0, applied, time.monotonic() - began, 0, aside))
+            self.tell(WindowApplied(self.lake.catalog.complete, 0, applied, time.monotonic() - began, 0, aside, is_copy=True))
 
     def _take_before_copy(self, window: Pipeline, confirms: bool) -> None:
         """What of a window is of tables that do not wait."""

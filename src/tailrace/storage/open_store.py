@@ -89,7 +89,7 @@ def _remote(text: str, scheme: str, rest: str, options: Mapping[str, object]) ->
     if (user and not _has_at(scheme)) or ":" in authority:
         raise UsageError(
             f"{_shown(text)} has credentials in it, which others would see in lists of processes and in logs",
-            hint="Give them in the environment, or as options.",
+            hint="Give them in the environment; in Python and Spark also as options.",
         )
     _check_plain(text, rest)
     if not authority:

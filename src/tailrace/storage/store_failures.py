@@ -91,7 +91,7 @@ def refusal(failure: StoreFailure, url: str, endpoint: str) -> TailraceError:
         return UsageError(
             f"no credentials were found for {url}, and this machine has none of its own",
             hint="Give them in the environment (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, GOOGLE_APPLICATION_CREDENTIALS, "
-            "AZURE_STORAGE_ACCOUNT_KEY), in a profile of `aws configure`, or as options.",
+            "AZURE_STORAGE_ACCOUNT_KEY), in a profile of `aws configure`; in Python and Spark also as options.",
         )
     if failure.has_no_bucket:
         return UsageError(
