@@ -107,11 +107,15 @@ def source_of(source: str | Path) -> str:
     return absolute(source)
 
 
-def database_of(dsn: str, named: str) -> str:
-    """The database that is named, or that the connection string names. Raises UsageError."""
+def database_of(source: str, named: str) -> str:
+    """The database that is named, or that a connection string names. Raises UsageError."""
+    if named:
+        return named
+    if not is_dsn(source):
+        raise UsageError("no database is named", hint="Name it by --database.", sqlstate="22023")
     from tailrace.client.conninfo import parameters_of  # noqa: PLC0415 - libpq, for who connects
 
-    if not (found := named or parameters_of(dsn).get("dbname", "")):
+    if not (found := parameters_of(source).get("dbname", "")):
         raise UsageError(
             "no database is named", hint="Name it in the connection string, dbname=…, or by --database.", sqlstate="22023"
         )

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from tailrace.cli.arguments import database_of
 from tailrace.cli.choice import On
 from tailrace.cli.loading import loading
 from tailrace.cli.verbs.options import OnOption
@@ -25,8 +26,8 @@ def capture(
     source: Annotated[
         str, typer.Argument(help="Data directory (running or stopped), base backup, or connection string or URI of a server.")
     ],
-    database: Annotated[str, typer.Option(help="Database whose catalogs to capture.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="File to write.")],
+    database: Annotated[str, typer.Option(help="Database whose catalogs to capture, if the connection string names none.")] = "",
     wal: Annotated[
         Path | None, typer.Option(help="Of a server that is connected to: the directory into which its WAL is received.")
     ] = None,
@@ -39,6 +40,7 @@ def capture(
     on: OnOption = On.AUTO,
 ) -> None:
     """Capture the catalog state of a database."""
+    database = database_of(source, database)
     with loading():
         from tailrace.cli.catalog import capture_from_server, capture_to
         from tailrace.sources.dsn import is_dsn

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tailrace.cli.arguments import give_source_options, parse_lsn, parse_pairs, parse_parameters, parse_window
+from tailrace.cli.arguments import database_of, give_source_options, parse_lsn, parse_pairs, parse_parameters, parse_window
 from tailrace.cli.choice import On
 from tailrace.cli.loading import loading
 from tailrace.cli.verbs.options import (
@@ -32,7 +32,7 @@ PublicationOption = Annotated[
 
 def decode(
     source: SourceArgument,
-    database: Annotated[str, typer.Option(help="Database whose changes to decode.")],
+    database: Annotated[str, typer.Option(help="Database whose changes to decode, if the connection string names none.")] = "",
     catalog: CatalogOption = None,
     plugin: PluginOption = "test_decoding",
     option: PluginOptions = None,
@@ -54,6 +54,7 @@ def decode(
     source_option: SourceOptions = None,
 ) -> None:
     """Print committed changes in commit order: LSN, xid and text, separated by tabs."""
+    database = database_of(source, database)
     start, upto, size = parse_lsn(start_lsn), parse_lsn(upto_lsn), parse_window(window)
     options, parameters, style = parse_pairs(option), parse_parameters(parameter), TextStyle(unknown_types=unknown_types)
     give_source_options(source_option, source, catalog)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from tailrace.cli.arguments import (
+    database_of,
     give_source_options,
     parse_moment,
     parse_rate,
@@ -43,9 +44,9 @@ from tailrace.errors import UsageError
 
 def mirror(
     source: LiveSourceArgument,
-    database: Annotated[str, typer.Option(help="Database whose tables are mirrored.")],
     to: LakeOption,
     state: Annotated[Path, typer.Option("--state", help="State location: the directory in which the slot is kept.")],
+    database: Annotated[str, typer.Option(help="Database whose tables are mirrored, if the connection string names none.")] = "",
     slot: Annotated[str, typer.Option(help="The slot that says how far the lake is; made if there is none.", metavar="NAME")] = "mirror",
     publication: Annotated[
         list[str] | None, typer.Option("--publication", help="Mirror what these publications publish; may be repeated.", metavar="NAME,…")
@@ -81,6 +82,7 @@ def mirror(
     as_json: Annotated[bool, typer.Option("--json", help="Print a line of JSON for each commit.")] = False,
 ) -> None:  # fmt: skip
     """Keep tables of Delta or Iceberg equal to PostgreSQL's: once, or as the log grows. It goes on where the lake is, and changes nothing twice."""
+    database = database_of(source, database)
     if follow and once:
         raise UsageError("--follow and --once contradict each other", sqlstate="42601")
     moment, seconds, size, options = parse_moment(until), parse_seconds(every), parse_window(window), parse_store_options(option)

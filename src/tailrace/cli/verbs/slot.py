@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tailrace.cli.arguments import parse_lsn, parse_moment, parse_pairs, parse_parameters, parse_window, source_of
+from tailrace.cli.arguments import database_of, parse_lsn, parse_moment, parse_pairs, parse_parameters, parse_window, source_of
 from tailrace.cli.choice import On
 from tailrace.cli.loading import loading
 from tailrace.cli.verbs.options import (
@@ -39,8 +39,10 @@ UptoChanges = Annotated[int, typer.Option(help="Give no further transaction once
 def create(
     name: NameArgument,
     source: LiveSourceArgument,
-    database: Annotated[str, typer.Option(help="Database whose changes the slot gives.")],
     state: StateOption,
+    database: Annotated[
+        str, typer.Option(help="Database whose changes the slot gives, if the connection string names none.")
+    ] = "",
     plugin: PluginOption = "test_decoding",
     option: PluginOptions = None,
     catalog: WalCatalogOption = None,
@@ -64,6 +66,7 @@ def create(
     keep: WalKeepOption = "",
 ) -> None:
     """Create a slot at the end of the log, or at a past LSN or time; or as soon after that as what is open there is known from its beginning."""
+    database = database_of(source, database)
     options, size, since = parse_pairs(option), parse_window(window), parse_moment(at)
     with loading():
         from tailrace.cli.new_slot import HowReceived, captured, create, past_moment

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tailrace.cli.arguments import check_source
+from tailrace.cli.arguments import check_source, database_of
 from tailrace.cli.choice import On
 from tailrace.cli.loading import loading
 from tailrace.cli.verbs.options import LiveSourceArgument, OnOption, SourceOptions
@@ -15,10 +15,12 @@ from tailrace.cli.verbs.options import LiveSourceArgument, OnOption, SourceOptio
 
 def sql(
     source: LiveSourceArgument,
-    database: Annotated[str, typer.Option("--database", "-d", help="Database of the session.")],
     state: Annotated[
         Path, typer.Option("--state", help="State location: the directory in which slots are kept. Made with the first.")
     ],
+    database: Annotated[
+        str, typer.Option("--database", "-d", help="Database of the session, if the connection string names none.")
+    ] = "",
     command: Annotated[
         list[str] | None,
         typer.Option("--command", "-c", help="Run this instead of standard input; may be repeated.", metavar="QUERY"),
@@ -41,6 +43,7 @@ def sql(
     source_option: SourceOptions = None,
 ) -> None:
     """Carry out SQL as psql does: the functions and views of logical decoding, on slots that are kept outside of the server."""
+    database = database_of(source, database)
     check_source(source, source_option)
     with loading():
         from tailrace.cli.sql import Input, Output, run_session
