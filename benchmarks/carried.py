@@ -39,7 +39,7 @@ def main() -> None:
             f"INSERT INTO t SELECT g, repeat('x', 200) FROM generate_series(1, {_ROWS}) g",
             "VACUUM FREEZE",
         )
-        create("one", server.data_dir, server.dbname, Path(state) / "slots")
+        create("one", server.data_dir, Path(state) / "slots", server.dbname)
         location = SlotLocation.open(Path(state) / "slots")
         began = location.slot("one").confirmed_flush_lsn
         sys.stdout.write("| GB | mark, kB | catalog versions | restart behind, MB | consumer peak MB |\n|---|---|---|---|---|\n")

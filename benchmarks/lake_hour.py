@@ -145,7 +145,7 @@ def main() -> int:
                 18, {"fsync": "off", "max_wal_size": "1GB"}, dbname="app", wal_segment_mb=16, test_decoding=False
             ) as server:
                 with redirect_stdout(io.StringIO()):
-                    create(f"hour{number}", server.data_dir, "app", Path(home, f"state{number}"))
+                    create(f"hour{number}", server.data_dir, Path(home, f"state{number}"), "app")
                 with server.connect() as connection:
                     hour = Hour(connection, options.windows, options.tables, options.changed)
                     hour.begin()

@@ -96,7 +96,7 @@ def _line(kind: str, count: int, rate: int, seconds: float) -> None:
 def _slot(server: Server, side: Server | Served, kind: str, name: str, state: Path) -> list[str]:
     """A new slot, and the command that consumes it."""
     if kind == "tailrace":
-        create(name, server.data_dir, server.dbname, state)
+        create(name, server.data_dir, state, server.dbname)
         return [str(Path(sys.executable).with_name("tailrace")), "slot", "receive", name, "--state", str(state), "-f", "-"]
     with side.connect() as connection:
         connection.execute("SELECT pg_create_logical_replication_slot(%s, 'test_decoding')", [name])

@@ -42,7 +42,7 @@ class Written:
         server.sql("CREATE TABLE t (id serial PRIMARY KEY, v text)")
         create_both(server, "mine", self.state)
         self.rival = home / "rival"
-        create("mine", server.data_dir, server.dbname, self.rival)
+        create("mine", server.data_dir, self.rival, server.dbname)
 
     def insert(self, rows: int = 3) -> None:
         self.server.sql(f"INSERT INTO t (v) SELECT 'row' FROM generate_series(1, {rows})")

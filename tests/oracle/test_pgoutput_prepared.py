@@ -83,7 +83,7 @@ def test_two_phases_by_the_slot_or_by_the_option(major: int, tmp_path: Path) -> 
         server.say("CREATE TABLE x (id int PRIMARY KEY)", f"CREATE PUBLICATION {PUBLICATION} FOR ALL TABLES", "CHECKPOINT")
         made = "SELECT lsn FROM pg_create_logical_replication_slot(%s, 'pgoutput', false, %s)"
         starts = {name: str(server.value(made, [name, name == "t"])) for name in ("t", "s")}
-        create("mine", server.data_dir, DBNAME, tmp_path, "pgoutput")
+        create("mine", server.data_dir, tmp_path, DBNAME, "pgoutput")
         server.say(*_prepared("first", "INSERT INTO x VALUES (1)"), "INSERT INTO x VALUES (2)", "COMMIT PREPARED 'first'")
         told = {"t": theirs(server, "t", PLAIN), "s": theirs(server, "s", asked)}
         is_two_phase = server.value("SELECT two_phase FROM pg_replication_slots WHERE slot_name = 's'")

@@ -81,7 +81,7 @@ def test_a_change_and_the_next_row_in_different_windows(major: int, tmp_path: Pa
     """A consumer that follows, and one that looks only now and then, with rows of another table in between."""
     with Server(major, {"autovacuum": "off"}, dbname=DBNAME, test_decoding=False) as server:
         _prepared(server)
-        create(SLOT, server.data_dir, DBNAME, tmp_path, "pgoutput", [f"{name}={value}" for name, value in PLAIN.items()])
+        create(SLOT, server.data_dir, tmp_path, DBNAME, "pgoutput", [f"{name}={value}" for name, value in PLAIN.items()])
         with acquired(SlotLocation.open(tmp_path), SLOT, LocalRunner(1)) as consumer:
             follower = Follower(consumer, PLAIN)
             server.say(ROW)

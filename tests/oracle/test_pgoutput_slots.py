@@ -43,7 +43,7 @@ def test_a_prepared_transaction_in_blocks_is_rolled_back(major: int, tmp_path: P
     with Server(major, SETTINGS, dbname=DBNAME, test_decoding=False) as server:
         server.say("CREATE TABLE t (id int, v text)", f"CREATE PUBLICATION {PUBLICATION} FOR ALL TABLES", "CHECKPOINT")
         start = str(server.value("SELECT lsn FROM pg_create_logical_replication_slot('s', 'pgoutput', false, true)"))
-        create(SLOT, server.data_dir, DBNAME, state, "pgoutput", two_phase=True)
+        create(SLOT, server.data_dir, state, DBNAME, "pgoutput", two_phase=True)
         server.say("BEGIN", *[MANY.format("t")] * 10, "PREPARE TRANSACTION 'g'", "ROLLBACK PREPARED 'g'")
         server.say("INSERT INTO t VALUES (1, 'after')")
         end = server.flush_lsn()
@@ -83,7 +83,7 @@ def test_a_copied_slot_tells_what_a_relation_is_now(major: int, tmp_path: Path, 
             "CREATE TABLE t (id int, v text)", "CREATE TABLE filler (a text)", f"CREATE PUBLICATION {PUBLICATION} FOR TABLE t"
         )
         server.say("CHECKPOINT", "SELECT pg_create_logical_replication_slot('s', 'pgoutput')")
-        create("slot", server.data_dir, DBNAME, state, "pgoutput")
+        create("slot", server.data_dir, state, DBNAME, "pgoutput")
 
         def receive(name: str) -> bytes:
             file, words = tmp_path / name, ["--window", "1MB", "--endpos", server.flush_lsn(), *_words(PLAIN)]
@@ -118,7 +118,7 @@ def test_a_crash_ends_what_was_in_blocks(major: int, tmp_path: Path) -> None:
         server.say("CREATE TABLE t (id int, v text)", "CREATE TABLE hidden (id int, v text)")
         server.say(f"CREATE PUBLICATION {PUBLICATION} FOR TABLE t", "CHECKPOINT")
         server.say("SELECT pg_create_logical_replication_slot('s', 'pgoutput')")
-        create(SLOT, server.data_dir, DBNAME, tmp_path, "pgoutput", [f"{name}={value}" for name, value in IN_BLOCKS.items()])
+        create(SLOT, server.data_dir, tmp_path, DBNAME, "pgoutput", [f"{name}={value}" for name, value in IN_BLOCKS.items()])
         one, other = (server.connect(autocommit=False) for _ in range(2))
         with acquired(SlotLocation.open(tmp_path), SLOT, LocalRunner(1)) as consumer:
             follower = Follower(consumer, IN_BLOCKS)

@@ -62,7 +62,7 @@ def test_an_origin_comes_with_the_first_block(major: int, tmp_path: Path) -> Non
         )
         server.say(*(f"SELECT pg_replication_origin_create('{name}')" for name in ("one", "two")), "CHECKPOINT")
         start = str(server.value("SELECT lsn FROM pg_create_logical_replication_slot('s', 'pgoutput')"))
-        create(SLOT, server.data_dir, DBNAME, tmp_path, "pgoutput", [f"{name}={value}" for name, value in OPTIONS.items()])
+        create(SLOT, server.data_dir, tmp_path, DBNAME, "pgoutput", [f"{name}={value}" for name, value in OPTIONS.items()])
         xids = []
         with acquired(SlotLocation.open(tmp_path), SLOT, LocalRunner(1)) as consumer:
             follower = Follower(consumer, OPTIONS)

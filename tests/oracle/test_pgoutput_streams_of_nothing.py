@@ -47,7 +47,7 @@ def test_nothing_in_blocks(major: int, tmp_path: Path) -> None:
         made = "'s', 'pgoutput', false, true" if two_phase else "'s', 'pgoutput'"
         start = str(server.value(f"SELECT lsn FROM pg_create_logical_replication_slot({made})"))
         words = [f"{name}={value}" for name, value in options.items()]
-        create(SLOT, server.data_dir, DBNAME, tmp_path, "pgoutput", words, two_phase=two_phase)
+        create(SLOT, server.data_dir, tmp_path, DBNAME, "pgoutput", words, two_phase=two_phase)
         theirs: list[bytes] = []
         with (
             acquired(SlotLocation.open(tmp_path), SLOT, LocalRunner(1)) as consumer,

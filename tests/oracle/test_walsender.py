@@ -249,7 +249,7 @@ def test_a_live_walsender(major: int, tmp_path: Path) -> None:
         made = "SELECT lsn FROM pg_create_logical_replication_slot(%s, 'pgoutput', false, %s)"
         starts = [str(server.value(made, [session.slot, session.two_phase])) for session in sessions]
         options = [f"{name}={value}" for name, value in followed.options.items()]
-        create(SLOT, server.data_dir, DBNAME, tmp_path, "pgoutput", options, two_phase=followed.two_phase)
+        create(SLOT, server.data_dir, tmp_path, DBNAME, "pgoutput", options, two_phase=followed.two_phase)
         with ExitStack() as stack:
             consumer = stack.enter_context(acquired(SlotLocation.open(tmp_path), SLOT, LocalRunner(1)))
             follower = Follower(consumer, followed.options)

@@ -56,7 +56,7 @@ class Mirror:
     told: list[WindowApplied] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        create("mirror", self.server.data_dir, self.server.dbname, self.home / self.state, plugin="test_decoding")
+        create("mirror", self.server.data_dir, self.home / self.state, self.server.dbname, plugin="test_decoding")
 
     @property
     def store(self) -> LocalStore:
@@ -278,7 +278,7 @@ def test_a_lake_that_was_put_back(mirror: Mirror) -> None:
         _with_source(mirror, copy)
     other = f"other_{time.monotonic_ns()}"
     mirror.server.sql(f"CREATE DATABASE {other} STRATEGY file_copy")
-    create("mirror", mirror.server.data_dir, other, mirror.home / "others")
+    create("mirror", mirror.server.data_dir, mirror.home / "others", other)
     mirror.state = "others"
     with pytest.raises(UsageError, match="is of database"):
         mirror.run()
@@ -349,7 +349,7 @@ def test_a_window_of_few_bytes_may_be_full(tmp_path: Path) -> None:
     """Of messages, say, which are kept whole: who is behind goes on at once."""
     size = replace(Pace().window, kept_bytes=1 << 21)
     with Server(18, {"wal_keep_size": "100MB"}, wal_segment_mb=1, test_decoding=False) as server:
-        create("s", server.data_dir, server.dbname, tmp_path / "state", plugin="test_decoding")
+        create("s", server.data_dir, tmp_path / "state", server.dbname, plugin="test_decoding")
         for _ in range(20):
             server.say("SELECT pg_logical_emit_message(false, 'outbox', repeat('x', 400000))")
         with acquired(SlotLocation.open(tmp_path / "state"), "s", LocalRunner(1), size) as slot:

@@ -95,7 +95,7 @@ def test_a_log_that_was_written_anew_is_refused(tmp_path: Path) -> None:
     """As a server does that crashed before what it wrote was on disk: the slot's consumer has what never was."""
     with Server(16) as server:
         server.say("CREATE TABLE t (id int, v text)")
-        create("mine", server.data_dir, server.dbname, tmp_path / "state")
+        create("mine", server.data_dir, tmp_path / "state", server.dbname)
         location = SlotLocation.open(tmp_path / "state")
         server.stop()
         copy = server.copy_to(tmp_path / "copy")

@@ -34,7 +34,7 @@ def test_of_an_archive_no_state_is_needed_twice(tmp_path: Path) -> None:
         assert marked > 6 << 20
         theirs(server)
         with opened_places() as seen:
-            create("second", archive, server.dbname, tmp_path / "state")
+            create("second", archive, tmp_path / "state", server.dbname)
         # By the record before it the mark is known to be of this log.
         fingerprint = location.mark_upto(location.slot("mine").database_oid, marked).fingerprint
         assert fingerprint is not None
@@ -72,5 +72,5 @@ def test_wal_level_counts(tmp_path: Path) -> None:
         server.restart()
         assert server.value("SHOW wal_level") == "replica"
         with pytest.raises(TailraceError, match="logical decoding requires wal_level >= logical") as raised:
-            create("second", server.data_dir, server.dbname, tmp_path / "state")
+            create("second", server.data_dir, tmp_path / "state", server.dbname)
         assert not isinstance(raised.value, UsageError)

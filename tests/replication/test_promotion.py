@@ -65,7 +65,7 @@ def test_a_running_standby(major: int, tmp_path: Path) -> None:
         primary.say("CREATE TABLE t (id int, v text)")
         with standby_of(primary, tmp_path) as standby:
             caught_up(standby, primary)
-            create("mine", standby.data_dir, standby.dbname, tmp_path / "state")
+            create("mine", standby.data_dir, tmp_path / "state", standby.dbname)
             location = SlotLocation.open(tmp_path / "state")
             with acquired(location, "mine", LocalRunner(1)) as consumer:
                 primary.say("INSERT INTO t VALUES (1, 'on the old timeline')")

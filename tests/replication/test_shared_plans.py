@@ -71,7 +71,7 @@ def server() -> Iterator[Server]:
 def location(server: Server, tmp_path: Path) -> SlotLocation:
     """Slots that were created one after the other, with a segment between two of them; then a backlog."""
     for name in NAMES:
-        create(name, server.data_dir, server.dbname, tmp_path)
+        create(name, server.data_dir, tmp_path, server.dbname)
         server.say(f"INSERT INTO t (v) VALUES ('{name}')", "SELECT pg_switch_wal()")
     _fill(server)
     return SlotLocation.open(tmp_path)

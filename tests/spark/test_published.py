@@ -57,7 +57,7 @@ def test_what_pgoutput_sends(spark: SparkSession, tmp_path: Path) -> None:
         here = open_snapshot(server.data_dir, server.dbname, LocalRunner())
         location = SlotLocation.open_or_create(tmp_path / "state", here.system)
         define(location.publications, here, parse_statement(HERE), HERE)
-        create("mine", server.data_dir, server.dbname, tmp_path / "state")
+        create("mine", server.data_dir, tmp_path / "state", server.dbname)
         start = str(server.value("SELECT lsn FROM pg_create_logical_replication_slot('s', 'pgoutput')"))
         server.say(*WORK)
         server.checkpoint()

@@ -52,7 +52,7 @@ def create_on_archive(server: Server, archive: Path, state: Path) -> None:
     switch_until_whole(server, archive)
     file = archive.parent / "captured"
     file.write_bytes(write_state(captured))
-    create("mine", archive, server.dbname, state, catalog=file)
+    create("mine", archive, state, server.dbname, catalog=file)
 
 
 def switch_until_whole(server: Server, archive: Path) -> str:

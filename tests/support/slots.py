@@ -23,7 +23,7 @@ THEIRS = "theirs"
 def create_both(server: Server, name: str, state: Path, *, two_phase: bool = False) -> None:
     """A slot of ours called `name`, and one of the server's: nothing is written between the two but by the server itself."""
     server.sql("SELECT pg_create_logical_replication_slot(%s, 'test_decoding', false, %s)", [THEIRS, two_phase])
-    create(name, server.data_dir, server.dbname, state, two_phase=two_phase)
+    create(name, server.data_dir, state, server.dbname, two_phase=two_phase)
 
 
 def theirs(server: Server, upto: str | None = None, changes: int | None = None, options: Mapping[str, str] | None = None) -> str:

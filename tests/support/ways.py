@@ -184,7 +184,7 @@ class Road:
         captured.write_bytes(write_state(self._state))
         SlotLocation.create(state, self.source.segments.system, max_replication_slots=len(names))
         for name in names:
-            create(name, archive, self.case.meta["dbname"], state, catalog=captured, at=str(self.start), two_phase=two_phase)
+            create(name, archive, state, self.case.meta["dbname"], catalog=captured, at=str(self.start), two_phase=two_phase)
         return growing, state
 
     # -- how -----------------------------------------------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from tailrace.cli.choice import On
 from tailrace.cli.loading import loading
 from tailrace.cli.verbs.options import (
     ArraysOption,
+    CopyAgainOption,
     CopyRateOption,
     LakeFormatOption,
     LakeLayoutOption,
@@ -63,9 +64,7 @@ def mirror(
         bool, typer.Option("--no-copy", help="Of a server that is connected to: copy no table, neither at first nor as it joins.")
     ] = False,
     copy_rate: CopyRateOption = "",
-    copy_again: Annotated[
-        list[str] | None, typer.Option("--copy-again", help="Replace what the lake has of this table by a copy; may be repeated.", metavar="TABLE")
-    ] = None,
+    copy_again: CopyAgainOption = None,
     resync: ResyncOption = False,
     numeric: NumericOption = "decimal",
     arrays: ArraysOption = "list",

@@ -104,6 +104,10 @@ WalKeepOption = Annotated[
         metavar="TIME|SIZE",
     ),
 ]
+CopyAgainOption = Annotated[
+    list[str] | None,
+    typer.Option("--copy-again", help="Replace what the lake has of this table by a copy; may be repeated.", metavar="TABLE"),
+]
 CopyRateOption = Annotated[
     str,
     typer.Option(help="Bytes a second that the copy of what was there reads at most, such as 10MB/s.", metavar="BYTES/s"),
