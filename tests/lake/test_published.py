@@ -156,3 +156,17 @@ def test_publications_of_a_state_location(tmp_path: Path) -> None:
         rows = sorted(read_table(tmp_path / "log" / "public.t")["new"].to_pylist(), key=lambda row: row["id"])
         assert done.rows == len(rows) == 17
         assert rows == [{"id": n, "v": "v" if n % 2 else None} for n in range(1, 20) if n % 2 or n > 5]
+
+
+def test_tables_with_the_same_columns(tmp_path: Path) -> None:
+    """They are decoded together, and told apart whatever order their rows come in: of one, what was rolled back had been written first."""
+    with Server(18, test_decoding=False) as server:
+        server.say(
+            "CREATE TABLE b (id int PRIMARY KEY, v text)", "CREATE TABLE a (id int PRIMARY KEY, v text)",
+            "CREATE PUBLICATION p FOR ALL TABLES", "BEGIN; INSERT INTO b VALUES (1, 'b'); ROLLBACK",
+            "INSERT INTO a VALUES (1, 'a')", "INSERT INTO b VALUES (2, 'b')", "UPDATE a SET v = 'a'",
+        )  # fmt: skip
+        server.stop()
+        assert {each.trouble for each in mirror(open_feed(server.data_dir, server.dbname).publishing("p"), tmp_path)} == {None}
+    for name, number in (("a", 1), ("b", 2)):
+        assert read_table(tmp_path / f"public.{name}").to_pylist() == [{"id": number, "v": name}]

@@ -239,7 +239,8 @@ def _session(dsn: str, database: str) -> Iterator[Any]:
     import psycopg  # noqa: PLC0415 - see above
 
     words = conninfo_of(dsn, dbname=database, client_encoding="UTF8")
-    with psycopg.connect(words, autocommit=True, fallback_application_name="tailrace") as connection:
+    connection = psycopg.connect(words, autocommit=True, fallback_application_name="tailrace")
+    with closing(connection):  # which ends its transaction, too
         for name, value in SETTINGS.items():
             connection.execute("SELECT set_config(%s, %s, false)", (name, value))
         yield connection

@@ -240,6 +240,16 @@ class LakeCatalog:
         }
         return replace(self, tables={**self.tables, **over})
 
+    def with_dropped(self, dropped: Mapping[int, Lsn]) -> LakeCatalog:
+        """Once these are said to be, as far as they are there. One that was not made yet is forgotten."""
+        catalog = self
+        for oid in dropped.keys() & self.tables.keys():
+            known = self.tables[oid]
+            catalog = (
+                catalog.without_table(oid) if known.version < 0 else catalog.with_table(replace(known, dropped=dropped[oid]))
+            )
+        return catalog
+
     def without_table(self, oid: int) -> LakeCatalog:
         """Of one that was not made after all."""
         return replace(self, tables={each: table for each, table in self.tables.items() if each != oid})
@@ -265,14 +275,23 @@ class StoredCatalog:
             return cls()
         return cls(read_catalog(data, f"{store.url}/{CATALOG}"), tag)
 
+    def check_is_newest(self, store: Store) -> None:
+        """Raises Overtaken where it is another by now."""
+        if StoredCatalog.read(store).tag != self.tag:
+            raise _overtaken(store)
+
     def replaced(self, store: Store, catalog: LakeCatalog) -> StoredCatalog:
         """Raises Overtaken where it is another by now."""
         data = write_catalog(catalog)
         try:
             tag = store.put_over(CATALOG, data, self.tag) if self.tag else store.put_new(CATALOG, data)
         except (ObjectChanged, FileExistsError) as error:
-            raise Overtaken(f'another run has written to lake "{store.url}"', hint=_AGAIN) from error
+            raise _overtaken(store) from error
         return StoredCatalog(catalog, tag)
+
+
+def _overtaken(store: Store) -> Overtaken:
+    return Overtaken(f'another run has written to lake "{store.url}"', hint=_AGAIN)
 
 
 def write_catalog(catalog: LakeCatalog) -> bytes:

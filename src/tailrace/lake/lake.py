@@ -80,6 +80,8 @@ class Lake:
     quarantine: Quarantine = field(init=False)
     quarantine_news: list[QuarantineNews] = field(default_factory=list)
     """What went into quarantine with what was applied last."""
+    rereads: int = 0
+    """So many times somebody else had written."""
     _stored: StoredCatalog = field(default_factory=StoredCatalog)
     _open: dict[int, TableVersion] = field(default_factory=dict)
 
@@ -114,6 +116,11 @@ class Lake:
         """Somebody else has written: what was seen is forgotten."""
         self._stored = StoredCatalog.read(self.store)
         self._open.clear()
+        self.rereads += 1
+
+    def check_is_newest(self) -> None:
+        """Raises Overtaken where the catalog is another by now."""
+        self._stored.check_is_newest(self.store)
 
     def replace_catalog(self, catalog: LakeCatalog) -> None:
         """Raises Overtaken where it is another by now."""
@@ -178,8 +185,9 @@ class Lake:
                 catalog = catalog.with_table(replace(table, version=there.version, changed=span.stop))
         held_from = partial(self._held_from, feed)
         catalog = trouble.with_held(catalog, tables, errors, span.stop, held_from, self.staging)
+        dropped = {oid: each.dropped for oid, each in tables.items() if each.dropped is not None}
         catalog = replace(
-            self._with_dropped(catalog, tables), timeline=span.timeline, complete=span.stop, committed=committed or catalog.committed,
+            catalog.with_dropped(dropped), timeline=span.timeline, complete=span.stop, committed=committed or catalog.committed,
             fingerprint=feed.fingerprint_before(span.stop),
         )  # fmt: skip
         catalog = whole.with_those_behind(catalog) if is_behind else catalog.past_copies()
@@ -246,18 +254,6 @@ class Lake:
         if begun is not catalog or self._stored.catalog is None:
             self._stored = self._stored.replaced(self.store, begun)
         return begun
-
-    def _with_dropped(self, catalog: LakeCatalog, tables: Mapping[int, FeedTable]) -> LakeCatalog:
-        """Once those that are dropped are said to be. One that was not made yet is forgotten."""
-        for oid, each in tables.items():
-            if (known := catalog.tables.get(oid)) is None or each.dropped is None:
-                continue
-            if known.version < 0:
-                self._open.pop(oid, None)
-                catalog = catalog.without_table(oid)
-            else:
-                catalog = catalog.with_table(replace(known, dropped=each.dropped))
-        return catalog
 
     def _targets(self, feed: Feed, catalog: LakeCatalog, tables: dict[int, FeedTable], errors: TableErrors) -> list[TargetTable]:
         targets = []

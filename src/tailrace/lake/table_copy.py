@@ -25,6 +25,7 @@ from tailrace.apply.seen_transactions import SeenTransactions
 from tailrace.changes import row_schema
 from tailrace.copy_feed import CopiedTable, CopyFeed, CopyPiece
 from tailrace.dataclass import dataclass
+from tailrace.errors import Overtaken
 from tailrace.feed import FeedTable, TableTruncation
 from tailrace.lake.catalog import LakeTable, no_table_any_more, something_else
 from tailrace.lake.files.data_files import DataFiles
@@ -35,7 +36,7 @@ from tailrace.lake.lake import Lake, TableApplied
 from tailrace.lake.position import TableIdentity, position_of
 from tailrace.lake.quarantine import NamedBatches
 from tailrace.lake.staging import FileWritten, Staged, quarantine_file, write_changes
-from tailrace.lake.table import OpenTable
+from tailrace.lake.table import AGAIN, OpenTable
 from tailrace.lake.table_change import BroughtUp
 from tailrace.lake.target_tables import TargetTable, check_fit, kept_style
 from tailrace.lake.trouble import quarantine_copied
@@ -83,7 +84,7 @@ class TableCopy:
 
     def run(self) -> Iterator[TableApplied]:
         """Copy what is not copied yet. Raises Overtaken where somebody else has written to the lake, and what a server or a value raises."""
-        lake = self.lake
+        lake, rereads = self.lake, self.lake.rereads
         self._begin()
         catalog = lake.catalog
         assert catalog is not None, "it awaits the tables"
@@ -94,6 +95,8 @@ class TableCopy:
         def meanwhile() -> None:
             tell()
             self.feed.meanwhile()
+            if lake.rereads != rereads:  # another run may have begun the same copy, and have emptied the folders of its tables
+                raise Overtaken(f'another run has written to lake "{lake.store.url}" while tables were copied', hint=AGAIN)
 
         feed = replace(self.feed, meanwhile=meanwhile)
         with lake.staging() as files:
@@ -107,6 +110,7 @@ class TableCopy:
                         for number, result in enumerate(islice(results, len(each.parts))):
                             quarantined += way.take(oid, result)
                             tell(oid, number, way.rows_of(result))
+                        lake.check_is_newest()
                         self._made[oid] = made = way.made(self._settled(targets[oid], quarantined, files))
                         yield TableApplied.of(targets[oid].name, made)
                         if time.monotonic() - said > _SAID:

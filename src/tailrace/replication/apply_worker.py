@@ -25,6 +25,7 @@ import numpy as np
 
 from tailrace.catalog.state.catalog_state import CatalogState
 from tailrace.client.copy_rate import CopyRate
+from tailrace.client.refusals import is_away
 from tailrace.client.server_snapshot import tables_named
 from tailrace.dataclass import dataclass
 from tailrace.errors import MissingHistory, Overtaken, PeerError, UsageError
@@ -126,10 +127,12 @@ class ApplyWorker:
     _readers: CompleteTable = field(init=False)
     _warnings: LakeWarnings = field(init=False)
     _joining: Joining = field(init=False)
+    _outage: Outage = field(init=False)
 
     def __post_init__(self) -> None:
         self._readers = CompleteTable.of(self.lake.store, self.lake.format.name)
         is_new = self.lake.catalog is None or not self.lake.catalog.tables
+        self._outage = Outage(self.acquired.location.warn, self.waiter)
         self._warnings = LakeWarnings(self.acquired.location.warn, is_new)
         self._joining = Joining(self.acquired.location, self.lake, self.publications, self.copies)
 
@@ -143,7 +146,6 @@ class ApplyWorker:
         self._begin()
         self._take_earlier()
         self._copy_tables()
-        outage = Outage(self.acquired.location.warn, self.waiter)
         while not self._is_done:
             self.check()
             began = time.monotonic()
@@ -152,9 +154,9 @@ class ApplyWorker:
             except (MissingHistory, UnfinishedCopy, PeerError) as error:
                 if not self.pace.follows or not may_pass(error, self.acquired.slot.source):
                     raise
-                outage.wait(error)
+                self._outage.wait(error)
                 continue
-            outage.file = ""
+            self._outage.file = ""
             if not isinstance(polled, NothingNew):
                 self._take_window(polled, began)
             elif self._awaits_tables:
@@ -233,7 +235,16 @@ class ApplyWorker:
             lambda: self.is_stopping, self.check, self.waiter, self.copy_progress,
             CopyRate(self.copy_rate) if self.copy_rate else None,
         )  # fmt: skip
-        if (applied := copy.run()) is not None:
+        applied = None
+        while applied is None and not self.is_stopping:
+            try:
+                applied = copy.run()
+            except PeerError as error:
+                if not self.pace.follows or not (error.sqlstate == "08006" or is_away(error.message)):
+                    raise
+                self._outage.wait(error)
+                self.lake.reread()
+        if applied is not None:
             self._warnings.is_new = False
             assert self.lake.catalog is not None, "it was copied"
             aside = tuple(self.lake.quarantine_news)

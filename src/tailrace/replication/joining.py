@@ -149,11 +149,10 @@ def _was_there(catalog: LakeCatalog, table: JoinedTable) -> bool:
 
 
 def _without_dropped(catalog: LakeCatalog, history: History, stop: Lsn) -> LakeCatalog:
-    """Nobody waits for a table any more that is dropped in the window."""
+    """Nobody waits for a table any more that is dropped in the window. One that is not there yet, or was not any more, is left to who copies."""
     for oid in catalog.joining:
-        if history.relation_by_oid(oid, stop) is None:
+        if history.relation_by_oid(oid, stop) is None and (seen := last_seen(history, oid)) is not None and seen[1] <= stop:
             catalog = catalog.without_joining(oid)
             if (table := catalog.tables.get(oid)) is not None:
-                _, dropped = last_seen(history, oid) or (None, stop)
-                catalog = catalog.with_table(replace(table, dropped=dropped))
+                catalog = catalog.with_table(replace(table, dropped=seen[1]))
     return catalog

@@ -62,15 +62,16 @@ def published_batches(read: Reader, piece: PublishedPiece, oids: Container[int] 
 
 def _published(publisher: Publisher, changes: Batch, oids: Container[int] | None) -> Iterator[Batch]:
     for shown in publisher.publish(changes):
-        of = [shown.relations[number] for number in np.unique(shown.number)]
-        first, table = of[0], shown.published_as[shown.number[0]]
-        if first.oid == table.oid or len({(each.replica_identity, each.identity) for each in of}) > 1:
-            batches = shown.by_relation()
-        else:  # partitions of one table
-            batches = iter([shown.as_of_one(first, table)])
+        numbers = np.unique(shown.number)
+        of = [shown.relations[number] for number in numbers]
+        tables = {shown.published_as[number].oid: shown.published_as[number] for number in numbers}
+        is_of_one = len(tables) == 1 and len({(each.replica_identity, each.identity) for each in of}) == 1
+        # Rows of several tables come in the order of their commits, whatever numbers the tables have.
+        batches = iter([shown.as_of_one(of[0], *tables.values())]) if is_of_one else shown.by_relation()
         for batch in batches:
-            if oids is None or batch.published_relation.oid in oids:
-                yield batch if batch.relation.oid == batch.published_relation.oid else batch.as_of_one(_numbered(batch), table)
+            table = batch.published_relation
+            if oids is None or table.oid in oids:
+                yield batch if batch.relation.oid == table.oid else batch.as_of_one(_numbered(batch), table)
 
 
 def _numbered(batch: Batch) -> Relation:
