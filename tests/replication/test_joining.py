@@ -228,6 +228,45 @@ def test_others_go_on_while_it_is_copied(server: Server, tmp_path: Path) -> None
     _verify(server, tmp_path)
 
 
+@pytest.mark.soak
+def test_the_server_is_restarted_while_it_is_copied(tmp_path: Path) -> None:
+    """Who follows waits for it, and copies the table then. The others have what they had."""
+    with Server(18, SETTINGS, test_decoding=False) as server:
+        _table(server, "a")
+        _table(server, "b", rows=15000)
+        server.say("CREATE PUBLICATION p FOR TABLE a")
+        _mirrored(server, tmp_path)
+        server.say("ALTER PUBLICATION p ADD TABLE b")
+        with _following(server, tmp_path, "--copy-rate", "60kB/s") as process:
+            until(lambda: process.poll() is not None or bool(_catalog(tmp_path).joining))
+            server.say("INSERT INTO a VALUES (4, 'streamed')", "UPDATE b SET v = 'changed' WHERE id % 97 = 1")
+            until(partial(_has, process, tmp_path, 4))
+            server.stop()
+            server.start()
+            server.say("INSERT INTO a VALUES (5, 'streamed')", "UPDATE b SET v = 'changed again' WHERE id % 97 = 2")
+            _await_lake(server, tmp_path, process)
+        _verify(server, tmp_path)
+
+
+@pytest.mark.soak
+def test_another_joins_while_it_is_copied(server: Server, tmp_path: Path) -> None:
+    """It was made behind windows that come again as the first catches up, and is not taken for one that was dropped."""
+    _table(server, "a")
+    _table(server, "b", rows=10000)
+    server.say("CREATE PUBLICATION p FOR TABLE a")
+    _mirrored(server, tmp_path)
+    server.say("ALTER PUBLICATION p ADD TABLE b")
+    with _following(server, tmp_path, "--copy-rate", "60kB/s", "--window", "1MB") as process:
+        until(lambda: process.poll() is not None or bool(_catalog(tmp_path).joining))
+        for number in range(1, 5):
+            server.say(f"INSERT INTO b SELECT g, repeat(md5(g::text), 8) FROM generate_series({number}00000, {number}03000) g")
+        _table(server, "c")
+        server.say("ALTER PUBLICATION p ADD TABLE c", "INSERT INTO c VALUES (100, 'streamed')")
+        until(lambda: process.poll() is not None or len(_catalog(tmp_path).joining) == 2)
+        _await_lake(server, tmp_path, process)
+    _verify(server, tmp_path)
+
+
 def _has(process: subprocess.Popen[str], home: Path, number: int) -> bool:
     return process.poll() is not None or any(row["id"] == number for row in _rows(home, "a"))
 
