@@ -42,7 +42,7 @@ Rows = Callable[[], Iterable[pa.RecordBatch | UnfitRows]]
 """Gives rows, each time that it is called; a worker may call it. What the lake's columns cannot hold may come as it is."""
 
 
-def nothing() -> None:
+def _nothing() -> None:
     """What is done meanwhile where nothing is."""
 
 
@@ -89,7 +89,7 @@ class CopyFeed(UnplannedFeed):
     copied: Sequence[CopiedTable]
     time: int | None = None
     threads: int = 1
-    meanwhile: Callable[[], None] = nothing
+    meanwhile: Callable[[], None] = _nothing
     read: ReadSoFar = field(default_factory=ReadSoFar, compare=False, repr=False)
 
     def for_tables(self, outlet: str, *, rewrites: bool = False) -> Feed:

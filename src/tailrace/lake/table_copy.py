@@ -48,6 +48,9 @@ from tailrace.types.times.calendar import UNIX_TO_POSTGRES_USECS
 _SAID = 2.0
 """Seconds in which the catalog is told once of tables that were made: of many small ones it hears together."""
 
+_LOOKS = 0.5
+"""Seconds from one look to the next whether another run has written to the lake, which may have emptied the folders of tables that are made."""
+
 SPAN_BYTES = 8
 """Of the span of a copy, which ends where the lake is: rows that are copied count as committed there, and no record begins in between."""
 Work = Callable[[CopyPiece], Any]
@@ -90,7 +93,8 @@ class TableCopy:
         assert catalog is not None, "it awaits the tables"
         targets = {each.relation.oid: self._target(each, catalog.tables[each.relation.oid]) for each in self.feed.copied}
         parts = [piece for part in self.feed.parts(frozenset(targets)) for piece in part.pieces]
-        said, tell = 0.0, self._progress_of(len(parts), is_first=catalog.awaits_copy)
+        said = looked = 0.0
+        tell = self._progress_of(len(parts), is_first=catalog.awaits_copy)
 
         def meanwhile() -> None:
             tell()
@@ -110,7 +114,9 @@ class TableCopy:
                         for number, result in enumerate(islice(results, len(each.parts))):
                             quarantined += way.take(oid, result)
                             tell(oid, number, way.rows_of(result))
-                        lake.check_is_newest()
+                        if time.monotonic() - looked > _LOOKS:
+                            lake.check_is_newest()
+                            looked = time.monotonic()
                         self._made[oid] = made = way.made(self._settled(targets[oid], quarantined, files))
                         yield TableApplied.of(targets[oid].name, made)
                         if time.monotonic() - said > _SAID:

@@ -52,6 +52,8 @@ THREADS = min(8, 2 * (os.cpu_count() or 1))
 """That copy at once, each in a session of its own: while one writes a file, its session waits."""
 _LOOK_AGAIN = 0.3
 """Seconds from one look to the next."""
+_GO_ON = 2.0
+"""Seconds after which tables that do not wait take a window at the latest, while transactions are waited for: a COMMIT may itself wait for that."""
 
 TakeWindow = Callable[[Pipeline, bool], None]
 """Applies a window to the lake, and confirms it if it is to."""
@@ -118,14 +120,18 @@ class FirstCopy:
         return log
 
     def _wait(self) -> bool:
-        """Whether to stop. While transactions are waited for, the tables go on that have their rows: a COMMIT may itself wait for that."""
+        """Whether to stop. While transactions are waited for, the tables go on that have their rows."""
         self._go_on(confirms=True)
         return self.is_stopping()
 
     def _go_on(self, *, confirms: bool) -> None:
         """Bring the tables along that do not wait, now and then. What is not confirmed comes again for those that do."""
         now = time.monotonic()
-        if not self.is_received or self._catalog.awaits_copy or now - self._went_on < self.every:
+        if (
+            not self.is_received
+            or self._catalog.awaits_copy
+            or now - self._went_on < (min(self.every, _GO_ON) if confirms else self.every)
+        ):
             return
         self._went_on = now
         self.check()
