@@ -191,13 +191,18 @@ def test_others_go_on_while_transactions_are_waited_for(server: Server, tmp_path
     assert (len(_rows(tmp_path, "b")), len(_rows(tmp_path, "c"))) == (5, 4)
 
 
+def _joined(server: Server, home: Path, rows: int) -> None:
+    """A lake of table a, and a table b of so many rows that joins it."""
+    _table(server, "a")
+    _table(server, "b", rows=rows)
+    server.say("CREATE PUBLICATION p FOR TABLE a")
+    _mirrored(server, home)
+    server.say("ALTER PUBLICATION p ADD TABLE b")
+
+
 def test_others_go_on_while_it_is_copied(server: Server, tmp_path: Path) -> None:
     """They may be altered, too. The table has what happened to it meanwhile, though the run is killed, and stopped, and killed as it catches up."""
-    _table(server, "a")
-    _table(server, "b", rows=30000)
-    server.say("CREATE PUBLICATION p FOR TABLE a")
-    _mirrored(server, tmp_path)
-    server.say("ALTER PUBLICATION p ADD TABLE b")
+    _joined(server, tmp_path, 30000)
     ids = count(4)
 
     def others_go_on(process: subprocess.Popen[str]) -> None:
@@ -232,11 +237,7 @@ def test_others_go_on_while_it_is_copied(server: Server, tmp_path: Path) -> None
 def test_the_server_is_restarted_while_it_is_copied(tmp_path: Path) -> None:
     """Who follows waits for it, and copies the table then. The others have what they had."""
     with Server(18, SETTINGS, test_decoding=False) as server:
-        _table(server, "a")
-        _table(server, "b", rows=15000)
-        server.say("CREATE PUBLICATION p FOR TABLE a")
-        _mirrored(server, tmp_path)
-        server.say("ALTER PUBLICATION p ADD TABLE b")
+        _joined(server, tmp_path, 15000)
         with _following(server, tmp_path, "--copy-rate", "60kB/s") as process:
             until(lambda: process.poll() is not None or bool(_catalog(tmp_path).joining))
             server.say("INSERT INTO a VALUES (4, 'streamed')", "UPDATE b SET v = 'changed' WHERE id % 97 = 1")
@@ -251,11 +252,7 @@ def test_the_server_is_restarted_while_it_is_copied(tmp_path: Path) -> None:
 @pytest.mark.soak
 def test_another_joins_while_it_is_copied(server: Server, tmp_path: Path) -> None:
     """It was made behind windows that come again as the first catches up, and is not taken for one that was dropped."""
-    _table(server, "a")
-    _table(server, "b", rows=10000)
-    server.say("CREATE PUBLICATION p FOR TABLE a")
-    _mirrored(server, tmp_path)
-    server.say("ALTER PUBLICATION p ADD TABLE b")
+    _joined(server, tmp_path, 10000)
     locked = "SELECT count(*) FROM pg_locks WHERE relation = 'b'::regclass AND mode = 'AccessShareLock'"
     with _following(server, tmp_path, "--copy-rate", "60kB/s", "--window", "1MB") as process:
         until(lambda: process.poll() is not None or server.value(locked) > 0)
