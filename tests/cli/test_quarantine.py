@@ -8,13 +8,13 @@ import random
 import re
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from support.command import Run
-from support.own_database import own_database
+from support.own_database import servers_with_databases
 from support.s3_servers import SeaweedFS
 from support.servers import Server
 from support.slots import TAILRACE
@@ -26,17 +26,7 @@ from tailrace.storage.open_store import open_store
 pytestmark = pytest.mark.postgres
 
 
-@pytest.fixture(scope="module")
-def running() -> Iterator[Server]:
-    with Server(18, {"wal_keep_size": "2GB"}, test_decoding=False) as server:
-        yield server
-
-
-@pytest.fixture
-def server(running: Server) -> Iterator[Server]:
-    """In a database of its own."""
-    with own_database(running) as server:
-        yield server
+running, server = servers_with_databases({"wal_keep_size": "2GB"})
 
 
 def test_from_trouble_to_replay(server: Server, tmp_path: Path, tailrace: Run) -> None:

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from lake.test_mirror import TYPES
 from support.builds import find_build
 from support.command import ran
 from support.forked import forked
-from support.own_database import own_database
+from support.own_database import servers_with_databases
 from support.sampling import some_of
 from support.servers import Server
 from support.slots import TAILRACE
@@ -38,17 +37,7 @@ pytestmark = pytest.mark.postgres
 SETTINGS = {"wal_keep_size": "500MB", "max_prepared_transactions": "10"}
 
 
-@pytest.fixture(scope="module")
-def running() -> Iterator[Server]:
-    with Server(18, SETTINGS, test_decoding=False) as server:
-        yield server
-
-
-@pytest.fixture
-def server(running: Server) -> Iterator[Server]:
-    """In a database of its own."""
-    with own_database(running) as server:
-        yield server
+running, server = servers_with_databases(SETTINGS)
 
 
 def _words(server: Server, home: Path, *more: str, dsn: str = "") -> list[str]:

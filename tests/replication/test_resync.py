@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 from support.command import ran
-from support.own_database import own_database
+from support.own_database import servers_with_databases
 from support.servers import Server
 from support.slots import TAILRACE
 from support.waiting import until
@@ -24,17 +23,7 @@ from tailrace.storage.local_store import LocalStore
 pytestmark = pytest.mark.postgres
 
 
-@pytest.fixture(scope="module")
-def running() -> Iterator[Server]:
-    with Server(18, {"wal_keep_size": "100MB"}, test_decoding=False) as server:
-        yield server
-
-
-@pytest.fixture
-def server(running: Server) -> Iterator[Server]:
-    """In a database of its own."""
-    with own_database(running) as server:
-        yield server
+running, server = servers_with_databases({"wal_keep_size": "100MB"})
 
 
 def _words(server: Server, home: Path, *more: str) -> list[str]:

@@ -20,7 +20,7 @@ from lake.test_mirror import TYPES
 from support.command import Run, ran
 from support.forked import forked
 from support.lake_damage import DOUBLED, LOST, damage, rows_in, write_rows
-from support.own_database import own_database
+from support.own_database import own_database, servers_with_databases
 from support.servers import Server
 from support.storm import begin, different, storm
 from support.waiting import until
@@ -47,17 +47,7 @@ INSERT INTO wide SELECT g, g, g + 1, 'text ' || g, 'other ' || g, g * 0.25, g * 
 """
 
 
-@pytest.fixture(scope="module")
-def running() -> Iterator[Server]:
-    with Server(18, SETTINGS, test_decoding=False) as server:
-        yield server
-
-
-@pytest.fixture
-def server(running: Server) -> Iterator[Server]:
-    """In a database of its own."""
-    with own_database(running) as server:
-        yield server
+running, server = servers_with_databases(SETTINGS)
 
 
 def _mirror(server: Server, home: Path, *more: str) -> list[str]:
