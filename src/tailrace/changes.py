@@ -118,6 +118,13 @@ def _change_batch(
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
+def row_batch(batch: Batch, relation: Relation, *, style: ArrowStyle = DEFAULT, codec: str = UTF8) -> pa.RecordBatch:
+    """The new rows of a batch of inserts, in the columns of `row_schema(relation)`. Raises as `change_batch` does."""
+    codec = codec if style.text.reads_utf8 else unchecked(codec)
+    rows = strings_to_utf8(_rows(batch, batch.new, batch.kind != DELETE, relation, style, fill_missing=False), codec)
+    return pa.RecordBatch.from_struct_array(rows)
+
+
 def _type_of(column: Column, style: ArrowStyle) -> pa.DataType:
     return arrow_type(column.live_type, column.typmod, style)
 

@@ -19,6 +19,7 @@ from tailrace.cli.progress import Progress, counted, warn
 from tailrace.cli.signals import handling
 from tailrace.cli.slot import exists
 from tailrace.cli.tables import write_json
+from tailrace.client.copy_options import CopyOptions
 from tailrace.dataclass import dataclass
 from tailrace.errors import TailraceError, UsageError
 from tailrace.lake.catalog import LakeCatalog
@@ -63,8 +64,7 @@ class AskedSlot:
     copies: bool
     """Whether a new lake of a server that is connected to gets a copy of its tables first."""
     restore_command: str = ""
-    copy_rate: int | None = None
-    """Bytes a second that the copy reads at most."""
+    copy_options: CopyOptions = CopyOptions()
     copy_again: Sequence[str] = ()
     """Tables that are copied anew, by name."""
     resync: bool = False
@@ -139,7 +139,7 @@ def mirror(asked: AskedSlot, to: AskedLake, pace: Pace, until: Until, *, as_json
                 worker = ApplyWorker(
                     slot, lake, pace, until, publications, asked.captured, shown.tell, reception.raise_failure,
                     copies=asked.copies and is_dsn(asked.source), copy_again=asked.copy_again, resync=asked.resync,
-                    copy_progress=shown.copied, copy_rate=asked.copy_rate,
+                    copy_progress=shown.copied, copy_options=asked.copy_options,
                 )  # fmt: skip
                 reception.on_failure = worker.waiter.wake
                 with _ended_by(worker.stop):

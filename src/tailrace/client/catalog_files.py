@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tailrace.catalog.data_directory.commit_status import XIDS_PER_STATUS_FILE
 from tailrace.catalog.data_directory.control_file import ControlFile, read_control
 from tailrace.catalog.data_directory.multixacts import Multixacts
 from tailrace.catalog.pages.catalog_files import FileKey
@@ -27,9 +28,9 @@ from tailrace.wal.index import TRACKED_CATALOGS
 
 _PIECE = 1 << 20
 _CONTROL, _CONTROL_BYTES = "global/pg_control", 8192
-_XIDS_PER_FILE = 1 << 20
+
 _MULTIXACTS_PER_FILE, _MEMBERS_PER_FILE = 1 << 16, 52352
-_READING = "pg_read_binary_file(text,bigint,bigint,boolean)"
+READING = "pg_read_binary_file(text,bigint,bigint,boolean)"
 _NO_DATABASE = "3D000"
 _CATALOGS = (
     "pg_class WHERE oid = ANY(%s) OR relkind = 'r' AND "
@@ -91,11 +92,11 @@ class ServerFiles:
 
     def obstacle(self, database: str) -> TailraceError | None:
         """Why the catalogs' files cannot be read here, if something is in the way. While full_page_writes is off, pages would count that are torn."""
-        ((role, may),) = self.rows("SELECT quote_ident(current_user), has_function_privilege(%s::text, 'EXECUTE')", _READING)
+        ((role, may),) = self.rows("SELECT quote_ident(current_user), has_function_privilege(%s::text, 'EXECUTE')", READING)
         if not may:
             return PeerError(
                 "permission denied for function pg_read_binary_file",
-                hint=f'In database "{database}": GRANT EXECUTE ON FUNCTION {_READING} TO {role};', sqlstate="42501",
+                hint=f'In database "{database}": GRANT EXECUTE ON FUNCTION {READING} TO {role};', sqlstate="42501",
             )  # fmt: skip
         if self.writes_full_pages() and self.control().full_page_writes:
             return None
@@ -176,7 +177,7 @@ def _status_paths(files: ServerFiles) -> list[str]:
         "SELECT oldest_xid::text::bigint, split_part(next_xid, ':', 2)::bigint, oldest_multi_xid::text::bigint, next_multixact_id::text::bigint, "
         "next_multi_offset::text::bigint FROM pg_control_checkpoint()"
     )
-    paths = [f"pg_xact/{number:04X}" for number in _numbers(oldest, next_xid, _XIDS_PER_FILE, 1 << 32)]
+    paths = [f"pg_xact/{number:04X}" for number in _numbers(oldest, next_xid, XIDS_PER_STATUS_FILE, 1 << 32)]
     if oldest_multi == next_multi:
         return paths
     paths += [f"pg_multixact/offsets/{each:04X}" for each in _numbers(oldest_multi, next_multi, _MULTIXACTS_PER_FILE, 1 << 32)]

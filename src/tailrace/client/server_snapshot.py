@@ -20,9 +20,11 @@ from typing import Any
 from tailrace.apply.seen_transactions import SeenTransactions
 from tailrace.client.catalog_files import as_ours
 from tailrace.client.conninfo import conninfo_of
+from tailrace.client.copy_options import CopyStrategy
 from tailrace.client.copy_out import copied_rows
 from tailrace.client.copy_rate import CopyRate
 from tailrace.client.running_transactions import BEGIN, next_to_run, oldest_running, seen_by_snapshot, spend_xid, who_runs
+from tailrace.client.table_pages import TablePages, tables_in_pages
 from tailrace.client.table_parts import BlockRange, block_ranges
 from tailrace.dataclass import dataclass
 from tailrace.errors import PeerError, UsageError
@@ -97,16 +99,19 @@ class TablePart:
     blocks: BlockRange
     keeps_unfit: bool = False
     rate: CopyRate | None = None
+    pages: TablePages | None = None
 
     def __call__(self) -> Iterator[Any]:
         """Record batches, and rows that do not fit. Raises PeerError as the server does."""
         import psycopg  # noqa: PLC0415 - only those who connect need it
 
         session = self.sessions.get()
+        copied = partial(self._copied, session)
         try:
-            with closing(copied_rows(session, self._command, self.rows.fields, self.rate)) as found:
-                for rows in found:
-                    yield from self.rows.fitting(rows) if self.keeps_unfit else [self.rows.batch(rows)]
+            if self.pages is None:
+                yield from copied(self.blocks.where(self.where))
+            else:
+                yield from self.pages.rows(session, self.blocks, self.rows.relation, self.rows.style, copied, self.rate)
         except psycopg.Error as error:
             raise as_ours(error, "", f"table {self.rows.relation}") from error
         except PeerError as error:
@@ -115,23 +120,27 @@ class TablePart:
         finally:
             self.sessions.put(session)
 
-    @property
-    def _command(self) -> str:
+    def _copied(self, session: Any, where: str) -> Iterator[Any]:
         relation = self.rows.relation
         only = "ONLY " if relation.kind == "r" else ""
         table = f"{only}{quote_identifier(relation.schema)}.{quote_identifier(relation.name)}"
-        return f"COPY (SELECT {self.rows.select_list} FROM {table}{self.blocks.where(self.where)}) TO STDOUT (FORMAT binary)"
+        command = f"COPY (SELECT {self.rows.select_list} FROM {table}{where}) TO STDOUT (FORMAT binary)"
+        with closing(copied_rows(session, command, self.rows.fields, self.rate)) as found:
+            for rows in found:
+                yield from self.rows.fitting(rows) if self.keeps_unfit else [self.rows.batch(rows)]
 
 
 @dataclass(frozen=True, slots=True)
 class ServerSnapshot:
     """In the `sessions`, which hold locks on its `tables`, by oid: all of users that are logged, or those that were asked for. `time` is in
-    microseconds of Unix's clock."""
+    microseconds of Unix's clock. Another session, which is in no transaction, can be `asked`. The snapshot was `exported` under this name."""
 
     sessions: SimpleQueue[Any]
     seen: SeenTransactions
     tables: dict[int, ServerTable]
     time: int
+    asked: Any
+    exported: str
 
     @classmethod
     @contextmanager
@@ -167,16 +176,32 @@ class ServerSnapshot:
                 free: SimpleQueue[Any] = SimpleQueue()
                 for each in others:
                     free.put(each)
-                yield cls(free, seen, there, int(at))
+                yield cls(free, seen, there, int(at), first, name)
         except psycopg.Error as error:
             raise as_ours(error, database) from error
 
     def parts(
-        self, rows: CopiedRows, where: str | None, *, keeps_unfit: bool = False, rate: CopyRate | None = None
-    ) -> list[TablePart]:
-        """A table's rows, in parts that can be copied apart from each other: of a partitioned table the same blocks of each partition."""
+        self, rows: CopiedRows, where: str | None, *, keeps_unfit: bool = False, rate: CopyRate | None = None,
+        pages: TablePages | None = None,
+    ) -> list[TablePart]:  # fmt: skip
+        """A table's rows, in parts that can be copied apart from each other: of a partitioned table the same blocks of each partition. They may come
+        from its `pages`."""
         blocks = block_ranges(self.tables[rows.relation.oid].largest, _PART_BYTES)
-        return [TablePart(self.sessions, rows, where, each, keeps_unfit, rate) for each in blocks]
+        return [TablePart(self.sessions, rows, where, each, keeps_unfit, rate, pages) for each in blocks]
+
+    def in_pages(self, relations: Sequence[Relation], codec: str, strategy: CopyStrategy) -> dict[int, TablePages]:
+        """Those of the tables that can be read by their pages, whose values are in that `codec`, by that strategy. Raises PeerError as the server
+        does."""
+        import psycopg  # noqa: PLC0415 - only those who connect need it
+
+        session = self.sessions.get()
+        try:
+            sized = [(each, self.tables[each.oid].size) for each in relations]
+            return tables_in_pages(self.asked, session, self.exported, sized, codec, strategy)
+        except psycopg.Error as error:
+            raise as_ours(error, "") from error
+        finally:
+            self.sessions.put(session)
 
 
 def write_something(dsn: str, database: str) -> None:

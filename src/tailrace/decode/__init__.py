@@ -30,7 +30,19 @@ from tailrace.wal.heap import NO_OLD, OLD_KEY, OLD_ROW
 from tailrace.wal.pages import WalBytes
 from tailrace.wal.stretch_bytes import Reader
 
-__all__ = ["DELETE", "INSERT", "NO_OLD", "OLD_KEY", "OLD_ROW", "UPDATE", "Batch", "Reader", "decode", "decode_by_descriptor"]
+__all__ = [
+    "DELETE",
+    "INSERT",
+    "NO_OLD",
+    "OLD_KEY",
+    "OLD_ROW",
+    "UPDATE",
+    "Batch",
+    "Reader",
+    "columns_of_tuples",
+    "decode",
+    "decode_by_descriptor",
+]
 
 SLICE, SLICED_FROM = 4 << 20, 48 << 20
 """Of a large stretch, rows become columns, and columns texts, some at a time: so much of their tuples, each row counting as
@@ -235,8 +247,10 @@ def _batch(
 ) -> Batch:  # fmt: skip
     relation = relations[0]
     try:
-        new = _columns(relation, wal.buf, rows.new, rows.new_length, rows.turn, chunks)
-        old = _columns(relation, wal.buf, rows.old, rows.old_length, rows.turn, chunks) if (rows.old >= 0).any() else None
+        new = columns_of_tuples(relation, wal.buf, rows.new, rows.new_length, rows.turn, chunks)
+        old = (
+            columns_of_tuples(relation, wal.buf, rows.old, rows.old_length, rows.turn, chunks) if (rows.old >= 0).any() else None
+        )
     except CorruptTuple as error:
         error.lsn = Lsn(int(rows.lsn[error.row]))
         error.file = wal.name_at(error.lsn)
@@ -250,7 +264,7 @@ def _batch(
     )  # fmt: skip
 
 
-def _columns(
+def columns_of_tuples(
     relation: Relation,
     buf: NDArray[np.uint8],
     at: NDArray[np.int64],
@@ -258,6 +272,7 @@ def _columns(
     turn: NDArray[np.int64],
     chunks: Chunks,
 ) -> list[Values]:
+    """The live columns of tuples of the relation; `turn` says which chunks serve a row. Raises CorruptTuple."""
     lengths = np.array([column.length for column in relation.columns], np.int64)
     aligns = np.array([column.align for column in relation.columns], np.int64)
     attributes = deform(buf, at, length, lengths, aligns)

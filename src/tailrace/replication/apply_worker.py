@@ -24,7 +24,7 @@ from datetime import UTC, datetime
 import numpy as np
 
 from tailrace.catalog.state.catalog_state import CatalogState
-from tailrace.client.copy_rate import CopyRate
+from tailrace.client.copy_options import CopyOptions
 from tailrace.client.refusals import is_away
 from tailrace.client.server_snapshot import tables_named
 from tailrace.dataclass import dataclass
@@ -120,8 +120,7 @@ class ApplyWorker:
     resync: bool = False
     """Whether all of them are: what lies between where the lake is and where the slot begins is not needed then."""
     copy_progress: Callable[[CopyProgress], None] | None = None
-    copy_rate: int | None = None
-    """Bytes a second that it reads at most."""
+    copy_options: CopyOptions = CopyOptions()
     waiter: Waiter = field(default_factory=Waiter)
     is_stopping: bool = False
     _readers: CompleteTable = field(init=False)
@@ -232,8 +231,7 @@ class ApplyWorker:
         began = time.monotonic()
         copy = FirstCopy(
             self.acquired, self.lake, self._joining, self.pace.window, self.pace.every, self.pace.follows, self._take_before_copy,
-            lambda: self.is_stopping, self.check, self.waiter, self.copy_progress,
-            CopyRate(self.copy_rate) if self.copy_rate else None,
+            lambda: self.is_stopping, self.check, self.waiter, self.copy_progress, self.copy_options,
         )  # fmt: skip
         applied = None
         while applied is None and not self.is_stopping:

@@ -22,6 +22,7 @@ from dataclasses import field, replace
 
 from tailrace.catalog.history.comments import comments_at
 from tailrace.catalog.names.qualified_names import write_table_name
+from tailrace.client.copy_options import CopyOptions
 from tailrace.client.copy_rate import CopyRate
 from tailrace.client.server_snapshot import ServerSnapshot, write_something
 from tailrace.client.wal_archive import written_upto
@@ -45,6 +46,7 @@ from tailrace.replication.waiting import Waiter
 from tailrace.slots.slot import Slot
 from tailrace.sources.received_log import ReceivedLog
 from tailrace.storage.state_location import definitions_in
+from tailrace.types.encodings.server_encodings import codec_of_values
 from tailrace.window import WindowSize
 from tailrace.wire.copied_rows import CopiedRows
 
@@ -66,9 +68,8 @@ class _Stopped(Exception):
 @dataclass(slots=True)
 class FirstCopy:
     """Of the tables that is copied what is published to the lake; all if there are no publications. Windows of the log have this `size`; it is caught
-    up with here unless it `is_received` meanwhile: then tables that do not wait go on `every` so many seconds. `progress` hears of each part; all
-    sessions together read at this `rate` at most. State: when tables went on that do not wait, and which tables joined too late for the copy that is
-    being made."""
+    up with here unless it `is_received` meanwhile: then tables that do not wait go on `every` so many seconds. `progress` hears of each part. State:
+    when tables went on that do not wait, and which tables joined too late for the copy that is being made."""
 
     acquired: AcquiredSlot
     lake: Lake
@@ -81,7 +82,7 @@ class FirstCopy:
     check: Callable[[], None]
     waiter: Waiter
     progress: Callable[[CopyProgress], None] | None = None
-    rate: CopyRate | None = None
+    options: CopyOptions = CopyOptions()
     _went_on: float = 0.0
     _begun: Lsn = Lsn(0)
     _late: set[int] = field(default_factory=set)
@@ -207,15 +208,19 @@ class FirstCopy:
         self._note_late(window)
         begin, names = self._where_copied(window, seen.end), tuple(self.joining.publications)
         span = replace(window.span, start=Lsn(begin - SPAN_BYTES), stop=begin, publications=names)
-        tables, wanted = list[CopiedTable](), list(self._wanted(window, seen.end))
-        for each in wanted:
-            if each.relation.oid in self._late or (there := snapshot.tables.get(each.relation.oid)) is None:
-                continue  # it was made behind the snapshot, and comes with its changes; or is copied by the next snapshot
-            there.check_is(each.relation, seen.end)
-            rows = CopiedRows(each.shown, self.lake.style)
-            parts = snapshot.parts(rows, each.where, keeps_unfit=keeps_unfit, rate=self.rate)
-            comments = comments_at(window.history, each.relation.oid, seen.end)
-            tables.append(CopiedTable(each.shown, parts, there.size, comments))
+        wanted = list(self._wanted(window, seen.end))
+        # One that was made behind the snapshot comes with its changes; or is copied by the next snapshot.
+        copied = [each for each in wanted if each.relation.oid not in self._late and each.relation.oid in snapshot.tables]
+        for each in copied:
+            snapshot.tables[each.relation.oid].check_is(each.relation, seen.end)
+        whole = [each.relation for each in copied if each.where is None]
+        pages = snapshot.in_pages(whole, codec_of_values(window.history.encoding), self.options.strategy)
+        tables = list[CopiedTable]()
+        rate = CopyRate(self.options.rate) if self.options.rate else None
+        for each in copied:
+            rows, oid = CopiedRows(each.shown, self.lake.style), each.relation.oid
+            parts = snapshot.parts(rows, each.where, keeps_unfit=keeps_unfit, rate=rate, pages=pages.get(oid))
+            tables.append(CopiedTable(each.shown, parts, snapshot.tables[oid].size, comments_at(window.history, oid, seen.end)))
         self.acquired.go_to(self.acquired.read_upto)  # the window comes again, for what the copy has not seen
         feed = CopyFeed(span, tables, snapshot.time, THREADS, self._meanwhile)
         applied = list(TableCopy(self.lake, feed, seen, self.progress).run())

@@ -11,7 +11,7 @@ from tailrace.errors import CorruptFile
 # States of an xid (access/clog.h)
 IN_PROGRESS, COMMITTED, ABORTED, SUB_COMMITTED = 0, 1, 2, 3
 
-_XIDS_PER_STATUS_FILE = 1048576
+XIDS_PER_STATUS_FILE = 1048576
 _XIDS_KEPT = 1 << 31
 
 
@@ -30,8 +30,8 @@ class CommitStatus:
         lacking = (full_xids >= self.next_xid - _XIDS_KEPT) & (full_xids < self.next_xid)
         for number, data in self.files.items():
             status = np.frombuffer(data, np.uint8)
-            mine = (xids // _XIDS_PER_STATUS_FILE == number) & (full_xids >= self.next_xid - _XIDS_KEPT)
-            within = xids[mine] % _XIDS_PER_STATUS_FILE
+            mine = (xids // XIDS_PER_STATUS_FILE == number) & (full_xids >= self.next_xid - _XIDS_KEPT)
+            within = xids[mine] % XIDS_PER_STATUS_FILE
             at = within // 4
             known = at < len(status)
             bits = np.zeros(len(within), np.uint8)
@@ -40,7 +40,7 @@ class CommitStatus:
             lacking[np.flatnonzero(mine)[known]] = False
         if lacking.any():
             first = int(xids[np.flatnonzero(lacking)[0]])
-            file = f"pg_xact/{first // _XIDS_PER_STATUS_FILE:04X}"
+            file = f"pg_xact/{first // XIDS_PER_STATUS_FILE:04X}"
             raise CorruptFile(
                 f"could not access status of transaction {first}",
                 hint="Take the file from a backup, or give a catalog state that was captured before it was damaged (--catalog).",

@@ -2,7 +2,7 @@
 and have the layout of the catalog. Kernels check no bounds of pages that passed.
 
 Only pages that are used are checked. One that WAL brings whole may be torn in a backup that was taken of a running server.
-Layouts: `storage/bufpage.h`, `storage/checksum_impl.h`.
+Layouts: `storage/bufpage.h`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.catalog.pages.catalog_files import FileKey
+from tailrace.catalog.pages.checksums import page_checksums
 from tailrace.catalog.pages.page_layout import (
     LP_FLAGS,
     LP_FLAGS_SHIFT,
@@ -42,18 +43,6 @@ from tailrace.tuples.deform import TUPLE_HEADER, first_misfit
 
 _TRIES = 20
 """How often a page of a running server is read until it is not just being written."""
-
-_LANES = 32
-_FNV_PRIME = np.uint32(16777619)
-_LANE_SEEDS = np.array(
-    [
-        0x5B1F36E9, 0xB8525960, 0x02AB50AA, 0x1DE66D2A, 0x79FF467A, 0x9BB9F8A3, 0x217E7CD2, 0x83E13D2C,
-        0xF8D4474F, 0xE39EB970, 0x42C6AE16, 0x993216FA, 0x7B093B5D, 0x98DAFF3C, 0xF718902A, 0x0B1C9CDB,
-        0xE58F764B, 0x187636BC, 0x5D7B3BB1, 0xE73DE7DE, 0x92BEC979, 0xCCA6C0B2, 0x304A0979, 0x85AA43D4,
-        0x783125BB, 0x6CA8EAA2, 0xE407EAC6, 0x4B5CFC3E, 0x9FBF8C76, 0x15CA20BE, 0xF2CA9FD3, 0x959BD756,
-    ],
-    np.uint32,
-)  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -89,21 +78,6 @@ class CatalogPages:
             file=self.paths[key],
             block=block,
         )
-
-
-def page_checksums(pages: NDArray[np.uint8], blocks: NDArray[np.int64]) -> NDArray[np.uint16]:
-    """pd_checksum of each page, by its block number (`pg_checksum_page`)."""
-    words = np.ascontiguousarray(pages).view("<u4").copy()
-    words.view("<u2")[:, PD_CHECKSUM // 2] = 0  # it does not count itself
-    rounds = words.reshape(len(pages), PAGE_SIZE // 4 // _LANES, _LANES)
-    sums = np.repeat(_LANE_SEEDS[None, :], len(pages), axis=0)
-    nothing = np.zeros_like(sums)
-    with np.errstate(over="ignore"):
-        for row in (*(rounds[:, i] for i in range(rounds.shape[1])), nothing, nothing):
-            mixed = sums ^ row
-            sums = mixed * _FNV_PRIME ^ (mixed >> np.uint32(17))
-    folded = np.bitwise_xor.reduce(sums, axis=1) ^ (blocks & 0xFFFFFFFF).astype(np.uint32)
-    return (folded % np.uint32(65535) + np.uint32(1)).astype(np.uint16)
 
 
 def unsound_pages(

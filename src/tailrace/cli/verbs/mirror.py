@@ -23,6 +23,7 @@ from tailrace.cli.verbs.options import (
     ArraysOption,
     CopyAgainOption,
     CopyRateOption,
+    CopyStrategyOption,
     LakeFormatOption,
     LakeLayoutOption,
     LakeOption,
@@ -40,6 +41,7 @@ from tailrace.cli.verbs.options import (
     WalCatalogOption,
     WindowOption,
 )
+from tailrace.client.copy_options import CopyOptions, CopyStrategy
 from tailrace.errors import UsageError
 
 
@@ -64,6 +66,7 @@ def mirror(
         bool, typer.Option("--no-copy", help="Of a server that is connected to: copy no table, neither at first nor as it joins.")
     ] = False,
     copy_rate: CopyRateOption = "",
+    copy_strategy: CopyStrategyOption = CopyStrategy.AUTO,
     copy_again: CopyAgainOption = None,
     resync: ResyncOption = False,
     numeric: NumericOption = "decimal",
@@ -92,9 +95,10 @@ def mirror(
     from tailrace.slots.syncrep import parse_synchronous_standby_names
 
     parse_synchronous_standby_names(synchronous_standby_names or "")
+    copy_options = CopyOptions(parse_rate(copy_rate), copy_strategy)
     slot_asked = work.AskedSlot(
         source=source_of(source), database=database, state=state, name=slot, captured=captured(catalog),
-        standbys=synchronous_standby_names, on=on, copies=not no_copy, restore_command=restore_command, copy_rate=parse_rate(copy_rate),
+        standbys=synchronous_standby_names, on=on, copies=not no_copy, restore_command=restore_command, copy_options=copy_options,
         copy_again=copy_again or (), resync=resync,
     )  # fmt: skip
     lake_asked = work.AskedLake(

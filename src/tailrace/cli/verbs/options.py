@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from tailrace.cli.choice import On
+from tailrace.client.copy_options import CopyStrategy
 from tailrace.types.style import PARAMETERS
 
 _PARAMETERS = (
@@ -111,6 +112,13 @@ CopyAgainOption = Annotated[
 CopyRateOption = Annotated[
     str,
     typer.Option(help="Bytes a second that the copy of what was there reads at most, such as 10MB/s.", metavar="BYTES/s"),
+]
+CopyStrategyOption = Annotated[
+    CopyStrategy,
+    typer.Option(
+        help="How tables are copied: from the pages of their files, or by the server, row by row. By itself it takes the pages of what has 64 MB "
+        "or more, where the role may read them.",
+    ),
 ]
 ResyncOption = Annotated[
     bool,

@@ -13,6 +13,7 @@ from tailrace.cli.loading import loading
 from tailrace.cli.verbs.options import (
     ArraysOption,
     CopyRateOption,
+    CopyStrategyOption,
     LakeFormatOption,
     LakeLayoutOption,
     LakeOption,
@@ -25,6 +26,7 @@ from tailrace.cli.verbs.options import (
     TimesOption,
     WindowOption,
 )
+from tailrace.client.copy_options import CopyOptions, CopyStrategy
 from tailrace.errors import UsageError
 from tailrace.sources.dsn import is_dsn
 
@@ -60,6 +62,7 @@ def replicate(
     times: TimesOption = "native",
     on_error: OnErrorOption = "stop",
     copy_rate: CopyRateOption = "",
+    copy_strategy: CopyStrategyOption = CopyStrategy.AUTO,
     resync: ResyncOption = False,
     option: StoreOptions = None,
     window: WindowOption = "",
@@ -68,7 +71,7 @@ def replicate(
 ) -> None:
     """Check a server, copy its tables to a lake, and follow: all of tailrace for one lake. Nothing is made on the server that stays."""
     moment, seconds, size, options = parse_moment(until), parse_seconds(every), parse_window(window), parse_store_options(option)
-    rate = parse_rate(copy_rate)
+    copy_options = CopyOptions(parse_rate(copy_rate), copy_strategy)
     if not is_dsn(source):
         raise UsageError(
             f'"{source}" is no connection string', hint="Of files a lake is made by tailrace mirror.", sqlstate="22023"
@@ -80,7 +83,7 @@ def replicate(
 
     asked = mirror.AskedSlot(
         source=source, database=name, state=state or work.state_of(to, name), name="mirror", captured=None, standbys=None, on=on,
-        copies=True, copy_rate=rate, resync=resync,
+        copies=True, copy_options=copy_options, resync=resync,
     )  # fmt: skip
     lake = mirror.AskedLake(
         url=to, options=options, numeric=numeric, arrays=arrays, times=times, deletion_vectors=True,

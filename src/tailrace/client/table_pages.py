@@ -1,0 +1,229 @@
+"""A table's rows from the pages of its file, which a running server reads and does not look at: a fraction of what it costs it to copy them.
+
+In: sessions that share a snapshot, under which the tables are locked. Out: `TablePages` of the tables of which this can be done, and their rows.
+
+What the snapshot sees is in the files once a checkpoint has been made: what was written before is there, and nothing of it is removed while somebody
+holds the snapshot. What came behind it is in some pages, and not in others; no snapshot from before sees it. A page that is just being written is
+found by its checksum, and read again. Rows of which a part lies elsewhere, and those of which the page does not say whether they are seen, are asked
+for by their ctid; and whatever cannot be read so is copied as it ever was.
+
+A role needs EXECUTE on pg_read_binary_file(text, bigint, bigint, boolean), as for catalogs, and pg_checkpoint, or before 15 to be a superuser.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tailrace.catalog.names.oid_names import oid_alias_types
+from tailrace.catalog.pages.checksums import page_checksums
+from tailrace.catalog.pages.page_layout import PD_CHECKSUM, PD_UPPER
+from tailrace.changes import row_batch
+from tailrace.client.catalog_files import READING
+from tailrace.client.copy_options import CopyStrategy
+from tailrace.client.copy_rate import CopyRate
+from tailrace.client.table_parts import BlockRange
+from tailrace.dataclass import dataclass
+from tailrace.decode.table_pages import StatusMissing, rows_of_pages
+from tailrace.decode.visible_tuples import KnownStatus, MvccSnapshot
+from tailrace.errors import PeerError, TailraceError
+from tailrace.model import PAGE_SIZE, Relation
+from tailrace.types.encodings.server_encodings import UTF8
+from tailrace.types.registry import ArrowStyle
+
+LEAST_BYTES = 64 << 20
+"""Of a table; it is not worth a checkpoint to read less so."""
+_BLOCKS = 512
+"""Read at once; a file of 1 GB has a multiple of it."""
+_BLOCKS_PER_FILE = (1 << 30) // PAGE_SIZE
+_ASKED_SHARE = 16
+"""Where more than one row in so many is to be asked for, the server copies them all."""
+_TRIES, _MOMENT = 20, 0.01
+_XID_BYTES = 256 << 10
+"""Of a file of pg_xact."""
+_OBSTACLES = f"""
+SELECT current_setting('data_checksums') = 'on', current_setting('block_size') = '{PAGE_SIZE}',
+  has_function_privilege('pg_catalog.{READING}', 'EXECUTE'),
+  EXISTS (SELECT FROM pg_roles WHERE rolname = current_user AND rolsuper
+    UNION ALL SELECT FROM pg_roles WHERE rolname = 'pg_checkpoint' AND pg_has_role(oid, 'USAGE'))
+"""
+_REFUSALS = (
+    (
+        "pages cannot be read without data checksums",
+        "A page that is just being written could not be told. Enable them with pg_checksums.",
+        "55000",
+    ),
+    ("pages cannot be read of another size than 8 kB", "", "0A000"),
+    (
+        "permission denied for function pg_read_binary_file",
+        f"GRANT EXECUTE ON FUNCTION {READING} to the role that connects.",
+        "42501",
+    ),
+    (
+        "must be superuser or have privileges of pg_checkpoint to do CHECKPOINT",
+        "GRANT pg_checkpoint to the role that connects.",
+        "42501",
+    ),
+)
+_TABLES = """
+SELECT c.oid::bigint, pg_relation_filepath(c.oid)
+FROM pg_class c JOIN pg_am a ON a.oid = c.relam
+WHERE c.oid::bigint = ANY (%s) AND c.relkind = 'r' AND a.amname = 'heap' AND NOT row_security_active(c.oid)
+  AND (%s OR c.reltoastrelid = 0 OR pg_relation_size(c.reltoastrelid) * 4 < pg_relation_size(c.oid))
+"""
+_READ = "SELECT pg_catalog.pg_read_binary_file(%s, %s, %s, true)"
+
+
+class _Unread(Exception):
+    """These blocks cannot be read here."""
+
+
+@dataclass(slots=True)
+class SnapshotFiles:
+    """What is read of a server's files under a snapshot. State: the files of pg_xact that were asked for, which have all that ended before it."""
+
+    snapshot: MvccSnapshot
+    _status: dict[int, bytes] = field(default_factory=dict)
+    _known: KnownStatus = field(default_factory=lambda: KnownStatus.of({}))
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def known(self) -> KnownStatus:
+        return self._known
+
+    def read_status(self, session: Any, number: int) -> None:
+        with self._lock:
+            if number not in self._status:
+                self._status[number] = read_piece(session, f"pg_xact/{number:04X}", 0, _XID_BYTES) or b""
+                self._known = KnownStatus.of(self._status)
+
+
+@dataclass(frozen=True, slots=True)
+class TablePages:
+    """Of a table whose file is at `path` and has so many `blocks` that the snapshot may see."""
+
+    files: SnapshotFiles
+    path: str
+    blocks: int
+    relation: Relation
+    codec: str = UTF8
+
+    def rows(
+        self,
+        session: Any,
+        blocks: BlockRange,
+        shown: Relation,
+        style: ArrowStyle,
+        copied: Callable[[str], Iterator[Any]],
+        rate: CopyRate | None,
+    ) -> Iterator[Any]:
+        """Record batches of these blocks; `copied` gives what a COPY with this WHERE clause gives."""
+        end = self.blocks if blocks.behind is None else min(blocks.behind, self.blocks)
+        for first in range(blocks.first, end, _BLOCKS):
+            behind = min(first + _BLOCKS, end)
+            try:
+                batch, asked = self._read(session, first, behind, shown, style)
+            except (_Unread, TailraceError):  # a server says better what is wrong with its page, and a copy with a row
+                yield from copied(BlockRange(first, behind).where(None))
+                continue
+            finally:
+                if rate is not None:
+                    rate.wait_for((behind - first) * PAGE_SIZE)
+            if len(asked) * _ASKED_SHARE > len(batch) + len(asked):
+                yield from copied(BlockRange(first, behind).where(None))
+                continue
+            if len(batch):
+                yield batch
+            if len(asked):
+                ctids = ",".join(f'"({block},{item})"' for block, item in asked.tolist())
+                yield from copied(f" WHERE ctid = ANY ('{{{ctids}}}'::pg_catalog.tid[])")
+
+    def _read(
+        self, session: Any, first: int, behind: int, shown: Relation, style: ArrowStyle
+    ) -> tuple[pa.RecordBatch, NDArray[np.int64]]:
+        pages = self._sound_pages(session, first, behind)
+        while True:
+            try:
+                found = rows_of_pages(pages, first, self.relation, self.files.snapshot, self.files.known)
+                return row_batch(found.batch, shown, style=style, codec=self.codec), found.asked
+            except StatusMissing as missing:
+                self.files.read_status(session, missing.number)
+
+    def _sound_pages(self, session: Any, first: int, behind: int) -> NDArray[np.uint8]:
+        pages = self._pages(session, first, behind)
+        grid = pages.reshape(-1, PAGE_SIZE)
+        blocks = np.arange(first, behind)
+        for again in _torn(grid, blocks).tolist():
+            for _ in range(_TRIES):
+                time.sleep(_MOMENT)
+                grid[again] = self._pages(session, first + again, first + again + 1)
+                if not len(_torn(grid[again : again + 1], blocks[again : again + 1])):
+                    break
+            else:
+                raise _Unread
+        return pages
+
+    def _pages(self, session: Any, first: int, behind: int) -> NDArray[np.uint8]:
+        number, within = divmod(first, _BLOCKS_PER_FILE)
+        path, size = f"{self.path}.{number}" if number else self.path, (behind - first) * PAGE_SIZE
+        data = read_piece(session, path, within * PAGE_SIZE, size)
+        if data is None or len(data) != size:
+            raise _Unread
+        return np.frombuffer(bytearray(data), np.uint8)
+
+
+def _torn(pages: NDArray[np.uint8], blocks: NDArray[np.int64]) -> NDArray[np.intp]:
+    """Rows of those whose checksum is another's. A new page has none."""
+    halves = pages.view("<u2")
+    is_wrong = halves[:, PD_CHECKSUM // 2] != page_checksums(pages, blocks)
+    return np.flatnonzero(is_wrong & (halves[:, PD_UPPER // 2] != 0))
+
+
+def tables_in_pages(
+    asked: Any, session: Any, exported: str, tables: Sequence[tuple[Relation, int]], codec: str, strategy: CopyStrategy
+) -> dict[int, TablePages]:
+    """Of these tables, with their sizes in bytes, those whose pages can be read: by the strategy `auto`, of large ones. Who is `asked` makes a
+    checkpoint if there are any. The session has the snapshot that was `exported`, and locks on the tables. Raises PeerError where pages are asked
+    for, and cannot be read of this server."""
+    least = 0 if strategy is CopyStrategy.PAGES else LEAST_BYTES
+    large = {relation.oid: (relation, size) for relation, size in tables if size >= least and not oid_alias_types(relation)}
+    if not large or strategy is CopyStrategy.ROWS:
+        return {}
+    for is_met, (message, hint, sqlstate) in zip(session.execute(_OBSTACLES).fetchone(), _REFUSALS, strict=True):
+        if not is_met and strategy is CopyStrategy.PAGES:
+            raise PeerError(message, hint=f"{hint} Or --copy-strategy rows.".lstrip(), sqlstate=sqlstate)
+        if not is_met:
+            return {}
+    snapshot = exported_snapshot(read_piece(session, f"pg_snapshots/{exported}", 0, 1 << 20) or b"")
+    found = session.execute(_TABLES, (list(large), strategy is CopyStrategy.PAGES)).fetchall() if snapshot is not None else []
+    if snapshot is None or not found:
+        return {}
+    asked.execute("CHECKPOINT")
+    files, pages = SnapshotFiles(snapshot), dict[int, TablePages]()
+    for oid, path in found:
+        relation, size = large[int(oid)]
+        pages[relation.oid] = TablePages(files, str(path), -(-size // PAGE_SIZE), relation, codec)
+    return pages
+
+
+def exported_snapshot(content: bytes) -> MvccSnapshot | None:
+    """Of the file of an exported snapshot (ExportSnapshot in `snapmgr.c`); None if it does not name all subtransactions that run."""
+    said = [line.split(":", 1) for line in content.decode("ascii", "replace").splitlines() if ":" in line]
+    one = {name: value for name, value in said if name in {"xmin", "xmax", "sof"}}
+    if one.keys() != {"xmin", "xmax", "sof"} or one["sof"] != "0":
+        return None
+    running = sorted(int(value) for name, value in said if name in {"xip", "sxp"})
+    return MvccSnapshot(int(one["xmin"]), int(one["xmax"]), np.array(running, np.int64))
+
+
+def read_piece(session: Any, path: str, offset: int, length: int) -> bytes | None:
+    """Some of a file of the server's data directory; None where there is none."""
+    value = session.execute(_READ, (path, offset, length), binary=True).fetchone()[0]
+    return None if value is None else bytes(value)
