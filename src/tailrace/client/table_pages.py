@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import field
 from typing import Any
 
@@ -22,12 +23,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tailrace.catalog.data_directory.commit_status import XIDS_PER_STATUS_FILE
 from tailrace.catalog.names.oid_names import oid_alias_types
 from tailrace.catalog.pages.checksums import page_checksums
 from tailrace.catalog.pages.page_layout import PD_CHECKSUM, PD_UPPER
 from tailrace.changes import row_batch
 from tailrace.client.catalog_files import READING
 from tailrace.client.copy_options import CopyStrategy
+from tailrace.client.copy_out import copied_rows
 from tailrace.client.copy_rate import CopyRate
 from tailrace.client.table_parts import BlockRange
 from tailrace.dataclass import dataclass
@@ -41,10 +44,12 @@ from tailrace.types.registry import ArrowStyle
 LEAST_BYTES = 64 << 20
 """Of a table; it is not worth a checkpoint to read less so."""
 _BLOCKS = 512
-"""Read at once; a file of 1 GB has a multiple of it."""
+"""Read at once; parts of a table, and its files, have a multiple of it."""
 _BLOCKS_PER_FILE = (1 << 30) // PAGE_SIZE
 _ASKED_SHARE = 16
 """Where more than one row in so many is to be asked for, the server copies them all."""
+_CTIDS = 1000
+"""Asked for at once."""
 _TRIES, _MOMENT = 20, 0.01
 _XID_BYTES = 256 << 10
 """Of a file of pg_xact."""
@@ -81,8 +86,12 @@ WHERE c.oid::bigint = ANY (%s) AND c.relkind = 'r' AND a.amname = 'heap' AND NOT
 _READ = "SELECT pg_catalog.pg_read_binary_file(%s, %s, %s, true)"
 
 
-class _Unread(Exception):
-    """These blocks cannot be read here."""
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """`ctids` are of rows that the server is to be asked for."""
+
+    rows: pa.RecordBatch
+    ctids: list[str]
 
 
 @dataclass(slots=True)
@@ -116,73 +125,77 @@ class TablePages:
     codec: str = UTF8
 
     def rows(
-        self,
-        session: Any,
-        blocks: BlockRange,
-        shown: Relation,
-        style: ArrowStyle,
-        copied: Callable[[str], Iterator[Any]],
+        self, session: Any, blocks: BlockRange, shown: Relation, style: ArrowStyle, copied: Callable[[str], Iterator[Any]],
         rate: CopyRate | None,
-    ) -> Iterator[Any]:
-        """Record batches of these blocks; `copied` gives what a COPY with this WHERE clause gives."""
+    ) -> Iterator[Any]:  # fmt: skip
+        """Record batches of these blocks; `copied` gives what a COPY with this WHERE clause gives. Raises PeerError as the server does."""
         end = self.blocks if blocks.behind is None else min(blocks.behind, self.blocks)
-        for first in range(blocks.first, end, _BLOCKS):
+        again, ctids = list[int](), list[str]()
+        with closing(self._pieces(session, blocks.first, end, rate)) as pieces:
+            for first, pages in pieces:
+                found = self._seen(pages, first, shown, style) if pages is not None and not len(_torn(pages, first)) else None
+                if isinstance(found, _Seen):
+                    ctids += found.ctids
+                    yield found.rows
+                else:
+                    again.append(first)
+        for first in again:
             behind = min(first + _BLOCKS, end)
-            try:
-                batch, asked = self._read(session, first, behind, shown, style)
-            except (_Unread, TailraceError):  # a server says better what is wrong with its page, and a copy with a row
+            found = self._seen_at_last(session, first, behind, shown, style)
+            if isinstance(found, _Seen):
+                ctids += found.ctids
+                yield found.rows
+            else:  # the server says better what is wrong with its page, and a copy with a row
                 yield from copied(BlockRange(first, behind).where(None))
-                continue
-            finally:
-                if rate is not None:
-                    rate.wait_for((behind - first) * PAGE_SIZE)
-            if len(asked) * _ASKED_SHARE > len(batch) + len(asked):
-                yield from copied(BlockRange(first, behind).where(None))
-                continue
-            if len(batch):
-                yield batch
-            if len(asked):
-                ctids = ",".join(f'"({block},{item})"' for block, item in asked.tolist())
-                yield from copied(f" WHERE ctid = ANY ('{{{ctids}}}'::pg_catalog.tid[])")
+        for number in range(0, len(ctids), _CTIDS):
+            yield from copied(f" WHERE ctid = ANY ('{{{','.join(ctids[number : number + _CTIDS])}}}'::pg_catalog.tid[])")
 
-    def _read(
-        self, session: Any, first: int, behind: int, shown: Relation, style: ArrowStyle
-    ) -> tuple[pa.RecordBatch, NDArray[np.int64]]:
-        pages = self._sound_pages(session, first, behind)
-        while True:
-            try:
-                found = rows_of_pages(pages, first, self.relation, self.files.snapshot, self.files.known)
-                return row_batch(found.batch, shown, style=style, codec=self.codec), found.asked
-            except StatusMissing as missing:
-                self.files.read_status(session, missing.number)
-
-    def _sound_pages(self, session: Any, first: int, behind: int) -> NDArray[np.uint8]:
-        pages = self._pages(session, first, behind)
-        grid = pages.reshape(-1, PAGE_SIZE)
-        blocks = np.arange(first, behind)
-        for again in _torn(grid, blocks).tolist():
-            for _ in range(_TRIES):
-                time.sleep(_MOMENT)
-                grid[again] = self._pages(session, first + again, first + again + 1)
-                if not len(_torn(grid[again : again + 1], blocks[again : again + 1])):
-                    break
-            else:
-                raise _Unread
-        return pages
-
-    def _pages(self, session: Any, first: int, behind: int) -> NDArray[np.uint8]:
+    def _pieces(
+        self, session: Any, first: int, end: int, rate: CopyRate | None
+    ) -> Generator[tuple[int, NDArray[np.uint8] | None]]:
+        """Blocks from `first` on, so many at a time, with the number of the first; None where some are not there. No two files have some of them."""
         number, within = divmod(first, _BLOCKS_PER_FILE)
-        path, size = f"{self.path}.{number}" if number else self.path, (behind - first) * PAGE_SIZE
-        data = read_piece(session, path, within * PAGE_SIZE, size)
-        if data is None or len(data) != size:
-            raise _Unread
-        return np.frombuffer(bytearray(data), np.uint8)
+        path, size = f"{self.path}.{number}" if number else self.path, _BLOCKS * PAGE_SIZE
+        pieces = f"generate_series({within // _BLOCKS}, {(within + end - first - 1) // _BLOCKS}) AS piece"
+        content = f"pg_catalog.pg_read_binary_file('{path}', piece::bigint * {size}, {size}, true)"
+        with closing(copied_rows(session, f"COPY (SELECT {content} FROM {pieces}) TO STDOUT (FORMAT binary)", 1, rate)) as found:
+            for rows in found:
+                for at, size in zip(rows.at[:, 0].tolist(), rows.sizes[:, 0].tolist(), strict=True):
+                    wanted = (min(first + _BLOCKS, end) - first) * PAGE_SIZE
+                    # A copy, as others need words that are aligned.
+                    yield first, rows.data[at : at + wanted].copy() if size >= wanted else None
+                    first += _BLOCKS
+
+    def _seen(self, pages: NDArray[np.uint8], first: int, shown: Relation, style: ArrowStyle) -> _Seen | StatusMissing | None:
+        """Of pages that are sound. None where these rows are better copied."""
+        try:
+            found = rows_of_pages(pages, first, self.relation, self.files.snapshot, self.files.known)
+            rows = row_batch(found.batch, shown, style=style, codec=self.codec)
+        except StatusMissing as missing:
+            return missing
+        except TailraceError:
+            return None
+        if len(found.asked) * _ASKED_SHARE > len(rows) + len(found.asked):
+            return None
+        return _Seen(rows, [f'"({block},{item})"' for block, item in found.asked.tolist()])
+
+    def _seen_at_last(self, session: Any, first: int, behind: int, shown: Relation, style: ArrowStyle) -> _Seen | None:
+        """Pages that were just being written are read until they are not, and pg_xact as far as it is needed."""
+        for _ in range(_TRIES):
+            ((_, pages),) = self._pieces(session, first, behind, None)
+            if pages is None or len(_torn(pages, first)):
+                time.sleep(_MOMENT)
+                continue
+            while isinstance(found := self._seen(pages, first, shown, style), StatusMissing):
+                self.files.read_status(session, found.number)
+            return found
+        return None
 
 
-def _torn(pages: NDArray[np.uint8], blocks: NDArray[np.int64]) -> NDArray[np.intp]:
-    """Rows of those whose checksum is another's. A new page has none."""
-    halves = pages.view("<u2")
-    is_wrong = halves[:, PD_CHECKSUM // 2] != page_checksums(pages, blocks)
+def _torn(pages: NDArray[np.uint8], first: int) -> NDArray[np.intp]:
+    """Which of these pages, from block `first` on, have the checksum of another. A new page has none."""
+    halves = pages.view("<u2").reshape(-1, PAGE_SIZE // 2)
+    is_wrong = halves[:, PD_CHECKSUM // 2] != page_checksums(pages.reshape(-1, PAGE_SIZE), np.arange(first, first + len(halves)))
     return np.flatnonzero(is_wrong & (halves[:, PD_UPPER // 2] != 0))
 
 
@@ -207,6 +220,8 @@ def tables_in_pages(
         return {}
     asked.execute("CHECKPOINT")
     files, pages = SnapshotFiles(snapshot), dict[int, TablePages]()
+    for xid in {max(0, snapshot.xmax - XIDS_PER_STATUS_FILE), snapshot.xmax}:  # a new table needs no other
+        files.read_status(session, xid // XIDS_PER_STATUS_FILE)
     for oid, path in found:
         relation, size = large[int(oid)]
         pages[relation.oid] = TablePages(files, str(path), -(-size // PAGE_SIZE), relation, codec)
