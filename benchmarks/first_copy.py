@@ -42,7 +42,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5)
     options = parser.parse_args()
     settings = {**SETTINGS, "unix_socket_directories": ".", "wal_keep_size": "1GB", "max_wal_size": "4GB"}
-    with Server(MAJOR, settings, dbname="app", wal_segment_mb=16) as server, tempfile.TemporaryDirectory() as folder:
+    with Server(MAJOR, settings, dbname="app", wal_segment_mb=16, checksums=True) as server, tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         server.say(_TABLE)
         for first in range(1, options.rows + 1, _AT_ONCE):
