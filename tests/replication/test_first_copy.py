@@ -63,11 +63,11 @@ def _rows(home: Path, name: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("seed", some_of([pytest.param(seed, id=str(seed)) for seed in range(20)], 20))
 def test_under_a_storm(server: Server, tmp_path: Path, seed: int) -> None:
-    """Of DDL, TRUNCATE, savepoints, prepared transactions and key moves."""
+    """Of DDL, TRUNCATE, savepoints, prepared transactions and key moves. By turns the server copies, and we read its pages."""
     begin(server)
     with storm(server, seed):
         time.sleep(0.3)
-        _mirrored(server, tmp_path)
+        _mirrored(server, tmp_path, "--copy-strategy", ("rows", "pages")[seed % 2])
     _mirrored(server, tmp_path)
     assert different(server, LocalStore(tmp_path / "lake")) == []
 
@@ -83,7 +83,8 @@ def test_every_major(major: int, tmp_path: Path) -> None:
         assert different(server, LocalStore(tmp_path / "lake")) == []
 
 
-def test_what_is_copied_is_as_what_is_streamed(server: Server, tmp_path: Path) -> None:
+@pytest.mark.parametrize("strategy", ["rows", "pages"])
+def test_what_is_copied_is_as_what_is_streamed(server: Server, tmp_path: Path, strategy: str) -> None:
     """Of every type."""
     script = [each for each in TYPES.split(";\n") if each.strip()]
     more = (
@@ -96,7 +97,7 @@ def test_what_is_copied_is_as_what_is_streamed(server: Server, tmp_path: Path) -
     )
     nothing = ", ".join(["NULL"] * 14 + ["DEFAULT", "NULL"])
     server.say(*script, more, f"INSERT INTO odd VALUES {values.format(1, 2, nothing)}")
-    _mirrored(server, tmp_path)
+    _mirrored(server, tmp_path, "--copy-strategy", strategy)
     renumbered = (("(1,", "(11,"), ("    1, '1 month", "    11, '1 month"), ("(id) VALUES (2)", "(id) VALUES (12)"))
     again = list(script)
     for old, new in renumbered:

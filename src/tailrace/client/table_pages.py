@@ -205,6 +205,8 @@ def tables_in_pages(
     """Of these tables, with their sizes in bytes, those whose pages can be read: by the strategy `auto`, of large ones. Who is `asked` makes a
     checkpoint if there are any. The session has the snapshot that was `exported`, and locks on the tables. Raises PeerError where pages are asked
     for, and cannot be read of this server."""
+    import psycopg  # noqa: PLC0415 - only those who connect need it
+
     least = 0 if strategy is CopyStrategy.PAGES else LEAST_BYTES
     large = {relation.oid: (relation, size) for relation, size in tables if size >= least and not oid_alias_types(relation)}
     if not large or strategy is CopyStrategy.ROWS:
@@ -218,7 +220,12 @@ def tables_in_pages(
     found = session.execute(_TABLES, (list(large), strategy is CopyStrategy.PAGES)).fetchall() if snapshot is not None else []
     if snapshot is None or not found:
         return {}
-    asked.execute("CHECKPOINT")
+    try:
+        asked.execute("CHECKPOINT")
+    except psycopg.Error:  # a statement_timeout, say
+        if strategy is CopyStrategy.PAGES:
+            raise
+        return {}
     files, pages = SnapshotFiles(snapshot), dict[int, TablePages]()
     for xid in {max(0, snapshot.xmax - XIDS_PER_STATUS_FILE), snapshot.xmax}:  # a new table needs no other
         files.read_status(session, xid // XIDS_PER_STATUS_FILE)
