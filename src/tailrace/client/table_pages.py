@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 
 from tailrace.catalog.data_directory.commit_status import XIDS_PER_STATUS_FILE
 from tailrace.catalog.names.oid_names import oid_alias_types
-from tailrace.catalog.pages.checksums import page_checksums
-from tailrace.catalog.pages.page_layout import PD_CHECKSUM, PD_UPPER
+from tailrace.catalog.pages.checksums import torn_pages
+from tailrace.catalog.pages.visible_tuples import KnownStatus, MvccSnapshot
 from tailrace.changes import row_batch
 from tailrace.client.catalog_files import READING
 from tailrace.client.copy_options import CopyStrategy
@@ -35,7 +35,6 @@ from tailrace.client.copy_rate import CopyRate
 from tailrace.client.table_parts import BlockRange
 from tailrace.dataclass import dataclass
 from tailrace.decode.table_pages import StatusMissing, rows_of_pages
-from tailrace.decode.visible_tuples import KnownStatus, MvccSnapshot
 from tailrace.errors import PeerError, TailraceError
 from tailrace.model import PAGE_SIZE, Relation
 from tailrace.types.encodings.server_encodings import UTF8
@@ -133,7 +132,9 @@ class TablePages:
         again, ctids = list[int](), list[str]()
         with closing(self._pieces(session, blocks.first, end, rate)) as pieces:
             for first, pages in pieces:
-                found = self._seen(pages, first, shown, style) if pages is not None and not len(_torn(pages, first)) else None
+                found = (
+                    self._seen(pages, first, shown, style) if pages is not None and not len(torn_pages(pages, first)) else None
+                )
                 if isinstance(found, _Seen):
                     ctids += found.ctids
                     yield found.rows
@@ -183,20 +184,13 @@ class TablePages:
         """Pages that were just being written are read until they are not, and pg_xact as far as it is needed."""
         for _ in range(_TRIES):
             ((_, pages),) = self._pieces(session, first, behind, None)
-            if pages is None or len(_torn(pages, first)):
+            if pages is None or len(torn_pages(pages, first)):
                 time.sleep(_MOMENT)
                 continue
             while isinstance(found := self._seen(pages, first, shown, style), StatusMissing):
                 self.files.read_status(session, found.number)
             return found
         return None
-
-
-def _torn(pages: NDArray[np.uint8], first: int) -> NDArray[np.intp]:
-    """Which of these pages, from block `first` on, have the checksum of another. A new page has none."""
-    halves = pages.view("<u2").reshape(-1, PAGE_SIZE // 2)
-    is_wrong = halves[:, PD_CHECKSUM // 2] != page_checksums(pages.reshape(-1, PAGE_SIZE), np.arange(first, first + len(halves)))
-    return np.flatnonzero(is_wrong & (halves[:, PD_UPPER // 2] != 0))
 
 
 def tables_in_pages(

@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.catalog.pages.visible_tuples import SEES_ALL, UNSOUND, KnownStatus, MvccSnapshot, VisibleTuples, see_tuples
 from tailrace.dataclass import dataclass
 from tailrace.decode import INSERT, NO_OLD, Batch, columns_of_tuples
-from tailrace.decode.visible_tuples import SEES_ALL, UNSOUND, KnownStatus, MvccSnapshot, VisibleTuples, see_tuples
 from tailrace.errors import CorruptFile
 from tailrace.model import PAGE_SIZE, Relation
 from tailrace.tuples.toast import Chunks

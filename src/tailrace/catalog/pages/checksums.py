@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.catalog.pages.page_layout import PD_CHECKSUM
+from tailrace.catalog.pages.page_layout import PD_CHECKSUM, PD_UPPER
 from tailrace.kernels import kernel
 from tailrace.model import PAGE_SIZE
 
@@ -33,6 +33,13 @@ def page_checksums(pages: NDArray[np.uint8], blocks: NDArray[np.int64]) -> NDArr
     sums = np.empty(len(pages), np.uint16)
     _sum_pages(words, blocks, _LANE_SEEDS, sums)
     return sums
+
+
+def torn_pages(pages: NDArray[np.uint8], first: int) -> NDArray[np.intp]:
+    """Which of the pages that lie one after another, from block `first` on, have the checksum of another. A new page has none."""
+    halves = pages.view("<u2").reshape(-1, PAGE_SIZE // 2)
+    is_wrong = halves[:, PD_CHECKSUM // 2] != page_checksums(pages.reshape(-1, PAGE_SIZE), np.arange(first, first + len(halves)))
+    return np.flatnonzero(is_wrong & (halves[:, PD_UPPER // 2] != 0))
 
 
 @kernel

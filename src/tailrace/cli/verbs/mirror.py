@@ -30,6 +30,7 @@ from tailrace.cli.verbs.options import (
     LakeUntilOption,
     LiveSourceArgument,
     LogRestoreOption,
+    NoCopyOption,
     NumericOption,
     OnErrorOption,
     OnOption,
@@ -62,9 +63,7 @@ def mirror(
     restore_command: LogRestoreOption = "",
     layout: LakeLayoutOption = "",
     format: LakeFormatOption = "",
-    no_copy: Annotated[
-        bool, typer.Option("--no-copy", help="Of a server that is connected to: copy no table, neither at first nor as it joins.")
-    ] = False,
+    no_copy: NoCopyOption = False,
     copy_rate: CopyRateOption = "",
     copy_strategy: CopyStrategyOption = CopyStrategy.AUTO,
     copy_again: CopyAgainOption = None,

@@ -105,6 +105,9 @@ WalKeepOption = Annotated[
         metavar="TIME|SIZE",
     ),
 ]
+NoCopyOption = Annotated[
+    bool, typer.Option("--no-copy", help="Of a server that is connected to: copy no table, neither at first nor as it joins.")
+]
 CopyAgainOption = Annotated[
     list[str] | None,
     typer.Option("--copy-again", help="Replace what the lake has of this table by a copy; may be repeated.", metavar="TABLE"),
