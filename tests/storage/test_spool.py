@@ -22,6 +22,9 @@ from tailrace.cli import main
 from tailrace.errors import CorruptWal, FailedWrite, MissingHistory
 from tailrace.model import Lsn
 from tailrace.pipeline import LocalRunner, Pipeline, Source, capture
+from tailrace.storage import spool as spool_module
+from tailrace.storage.segment import Segment
+from tailrace.storage.segments import Segments
 from tailrace.storage.spool import clean, look, spool_directory
 
 SEGMENT = 1 << 20
@@ -66,6 +69,31 @@ def test_one_copy_of_a_segment_however_often_it_is_read(server: Server, spool: P
     *finished, last = _copies(spool).values()
     assert set(finished) == {SEGMENT}
     assert last < SEGMENT
+
+
+def test_a_segment_is_begun_while_the_one_before_is_copied(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was copied of the one before ends amid it, so the log that is read ends there."""
+    for _ in range(3):  # so that the server has segments ahead, under names of later ones
+        server.sql(FILL.format(1500))
+        server.switch_wal()
+        server.sql("CHECKPOINT")
+    slot = Slot.on(server)
+    server.sql(FILL.format(20))
+    expected, original, goes_on = slot.peek(), spool_module._copy_of, [True]
+
+    def copied(segments: Segments, home: Path, place: int) -> Segment | None:
+        copy = original(segments, home, place)
+        if copy is not None and copy.partial and goes_on:
+            goes_on.clear()
+            server.switch_wal()
+            server.sql(FILL.format(30))
+        return copy
+
+    monkeypatch.setattr(spool_module, "_THREADS", 99)  # one after another
+    monkeypatch.setattr(spool_module, "_copy_of", copied)
+    assert text_of(_pipeline(server, slot), {}) == expected
+    assert not goes_on
+    assert text_of(_pipeline(server, slot), {}) == slot.peek()
 
 
 def test_two_readers_at_once(server: Server, spool: Path) -> None:

@@ -139,7 +139,7 @@ def _give_up_others(home: Path, segments: Segments, first: int) -> None:
 
 
 def _copied(segments: Segments, home: Path, first: int) -> dict[int, Segment]:
-    """Every segment from `first` on as its copy; what the server has taken away, or not begun, is left out."""
+    """Every segment from `first` on as its copy, up to the first that is not whole; what the server has taken away, or not begun, is left out."""
     places = [place for place in sorted(segments.by_number) if place >= first]
     if len(places) <= _THREADS:
         copies = [_copy_of(segments, home, place) for place in places]
@@ -149,7 +149,10 @@ def _copied(segments: Segments, home: Path, first: int) -> dict[int, Segment]:
             copies = list(threads.map(partial(_copy_of, segments, home), places))
         finally:
             threads.shutdown(wait=True, cancel_futures=True)
-    return {place: copy for place, copy in zip(places, copies, strict=True) if copy is not None}
+    found = {place: copy for place, copy in zip(places, copies, strict=True) if copy is not None}
+    # The server may have begun another while the one before was copied, whose end is not there then.
+    begun = next((place for place, copy in found.items() if copy.partial), None)
+    return {place: copy for place, copy in found.items() if begun is None or place <= begun}
 
 
 def _copy_of(segments: Segments, home: Path, place: int) -> Segment | None:
