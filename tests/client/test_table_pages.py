@@ -217,3 +217,5 @@ def test_a_snapshot_that_does_not_name_all_subtransactions() -> None:
     assert (known.xmin, known.xmax, known.running.tolist()) == (737, 745, [737, 740, 741])
     assert exported_snapshot(whole.replace(b"sof:0\nsxcnt:1\nsxp:741", b"sof:1")) is None
     assert exported_snapshot(b"") is None
+    assert exported_snapshot(whole.replace(b"sxp:741\n", b"")) is None
+    assert exported_snapshot(whole.replace(b"rec:0\n", b"")) is None

@@ -15,6 +15,11 @@ from tailrace.model import Lsn
 Ask = Callable[[str], Any]
 BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 """What begins a transaction that has one snapshot, from its first query on."""
+WITHOUT_TIMEOUTS = (
+    "SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings WHERE name IN ('statement_timeout', 'lock_timeout', "
+    "'idle_in_transaction_session_timeout', 'idle_session_timeout', 'transaction_timeout')"
+)
+"""Of the server's or the role's own, for a session of ours."""
 _WHO = """
 SELECT string_agg(coalesce('prepared transaction "' || p.gid || '"', 'process ' || a.pid), ', ')
 FROM pg_snapshot_xip(pg_current_snapshot()) AS running (xid)

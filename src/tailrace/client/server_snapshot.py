@@ -23,7 +23,15 @@ from tailrace.client.conninfo import conninfo_of
 from tailrace.client.copy_options import CopyStrategy
 from tailrace.client.copy_out import copied_rows
 from tailrace.client.copy_rate import CopyRate
-from tailrace.client.running_transactions import BEGIN, next_to_run, oldest_running, seen_by_snapshot, spend_xid, who_runs
+from tailrace.client.running_transactions import (
+    BEGIN,
+    WITHOUT_TIMEOUTS,
+    next_to_run,
+    oldest_running,
+    seen_by_snapshot,
+    spend_xid,
+    who_runs,
+)
 from tailrace.client.table_pages import TablePages, tables_in_pages
 from tailrace.client.table_parts import BlockRange, block_ranges
 from tailrace.dataclass import dataclass
@@ -268,6 +276,7 @@ def _session(dsn: str, database: str) -> Iterator[Any]:
     with closing(connection):  # which ends its transaction, too
         for name, value in SETTINGS.items():
             connection.execute("SELECT set_config(%s, %s, false)", (name, value))
+        connection.execute(WITHOUT_TIMEOUTS)
         yield connection
 
 

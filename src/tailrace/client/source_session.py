@@ -17,17 +17,10 @@ from typing import Any
 
 from tailrace.apply.seen_transactions import SeenTransactions
 from tailrace.client.conninfo import conninfo_of
-from tailrace.client.running_transactions import BEGIN, oldest_running, seen_by_snapshot, spend_xid, who_runs
+from tailrace.client.running_transactions import BEGIN, WITHOUT_TIMEOUTS, oldest_running, seen_by_snapshot, spend_xid, who_runs
 from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 
-_TIMEOUTS = (
-    "statement_timeout",
-    "lock_timeout",
-    "idle_in_transaction_session_timeout",
-    "idle_session_timeout",
-    "transaction_timeout",
-)
 _SETTINGS = {"search_path": "", "synchronous_commit": "local", "row_security": "off"}
 """Of ours: a row that a policy hides from the role would be missing without a word, and is refused instead."""
 _REWRITTEN = """
@@ -58,7 +51,7 @@ class SourceSession:
         made = cls(connection, database)
         try:
             made.set(_SETTINGS)
-            made.rows("SELECT set_config(name, '0', false) FROM pg_settings WHERE name = ANY (%s)", list(_TIMEOUTS))
+            made.rows(WITHOUT_TIMEOUTS)
         except BaseException:
             made.close()
             raise

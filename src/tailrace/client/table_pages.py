@@ -53,7 +53,9 @@ _TRIES, _MOMENT = 20, 0.01
 _XID_BYTES = 256 << 10
 """Of a file of pg_xact."""
 _OBSTACLES = f"""
-SELECT current_setting('data_checksums') = 'on', current_setting('block_size') = '{PAGE_SIZE}',
+SELECT current_setting('data_checksums') = 'on',
+  current_setting('block_size') = '{PAGE_SIZE}' AND current_setting('segment_size') = '1GB',
+  coalesce(current_setting('old_snapshot_threshold', true), '-1') = '-1',
   has_function_privilege('pg_catalog.{READING}', 'EXECUTE'),
   EXISTS (SELECT FROM pg_roles WHERE rolname = current_user AND rolsuper
     UNION ALL SELECT FROM pg_roles WHERE rolname = 'pg_checkpoint' AND pg_has_role(oid, 'USAGE'))
@@ -64,7 +66,8 @@ _REFUSALS = (
         "A page that is just being written could not be told. Enable them with pg_checksums.",
         "55000",
     ),
-    ("pages cannot be read of another size than 8 kB", "", "0A000"),
+    ("pages cannot be read of another size than 8 kB, or of files of another than 1 GB", "", "0A000"),
+    ("pages cannot be read where old_snapshot_threshold lets go what a snapshot sees", "", "55000"),
     (
         "permission denied for function pg_read_binary_file",
         f"GRANT EXECUTE ON FUNCTION {READING} to the role that connects.",
@@ -91,6 +94,11 @@ class _Seen:
 
     rows: pa.RecordBatch
     ctids: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Torn:
+    """A page among them was just being written."""
 
 
 @dataclass(slots=True)
@@ -129,25 +137,24 @@ class TablePages:
     ) -> Iterator[Any]:  # fmt: skip
         """Record batches of these blocks; `copied` gives what a COPY with this WHERE clause gives. Raises PeerError as the server does."""
         end = self.blocks if blocks.behind is None else min(blocks.behind, self.blocks)
-        again, ctids = list[int](), list[str]()
+        unread, by_server, ctids = list[int](), list[int](), list[str]()
         with closing(self._pieces(session, blocks.first, end, rate)) as pieces:
             for first, pages in pieces:
-                found = (
-                    self._seen(pages, first, shown, style) if pages is not None and not len(torn_pages(pages, first)) else None
-                )
+                found = self._seen(pages, first, shown, style)
                 if isinstance(found, _Seen):
                     ctids += found.ctids
                     yield found.rows
                 else:
-                    again.append(first)
-        for first in again:
-            behind = min(first + _BLOCKS, end)
-            found = self._seen_at_last(session, first, behind, shown, style)
-            if isinstance(found, _Seen):
+                    (unread if found is not None else by_server).append(first)
+        for first in unread:
+            found = self._seen_at_last(session, first, min(first + _BLOCKS, end), shown, style, rate)
+            if found is None:
+                by_server.append(first)
+            else:
                 ctids += found.ctids
                 yield found.rows
-            else:  # the server says better what is wrong with its page, and a copy with a row
-                yield from copied(BlockRange(first, behind).where(None))
+        for first in by_server:  # it says better what is wrong with its page, and a copy with a row
+            yield from copied(BlockRange(first, min(first + _BLOCKS, end)).where(None))
         for number in range(0, len(ctids), _CTIDS):
             yield from copied(f" WHERE ctid = ANY ('{{{','.join(ctids[number : number + _CTIDS])}}}'::pg_catalog.tid[])")
 
@@ -167,29 +174,36 @@ class TablePages:
                     yield first, rows.data[at : at + wanted].copy() if size >= wanted else None
                     first += _BLOCKS
 
-    def _seen(self, pages: NDArray[np.uint8], first: int, shown: Relation, style: ArrowStyle) -> _Seen | StatusMissing | None:
-        """Of pages that are sound. None where these rows are better copied."""
+    def _seen(
+        self, pages: NDArray[np.uint8] | None, first: int, shown: Relation, style: ArrowStyle
+    ) -> _Seen | _Torn | StatusMissing | None:
+        """None where these rows are better copied."""
+        if pages is None:
+            return None
+        if len(torn_pages(pages, first)):
+            return _Torn()
         try:
             found = rows_of_pages(pages, first, self.relation, self.files.snapshot, self.files.known)
             rows = row_batch(found.batch, shown, style=style, codec=self.codec)
         except StatusMissing as missing:
             return missing
-        except TailraceError:
+        except (TailraceError, MemoryError, pa.ArrowException):  # values that do not fit, or that are too much at once
             return None
         if len(found.asked) * _ASKED_SHARE > len(rows) + len(found.asked):
             return None
         return _Seen(rows, [f'"({block},{item})"' for block, item in found.asked.tolist()])
 
-    def _seen_at_last(self, session: Any, first: int, behind: int, shown: Relation, style: ArrowStyle) -> _Seen | None:
+    def _seen_at_last(
+        self, session: Any, first: int, behind: int, shown: Relation, style: ArrowStyle, rate: CopyRate | None
+    ) -> _Seen | None:
         """Pages that were just being written are read until they are not, and pg_xact as far as it is needed."""
         for _ in range(_TRIES):
-            ((_, pages),) = self._pieces(session, first, behind, None)
-            if pages is None or len(torn_pages(pages, first)):
-                time.sleep(_MOMENT)
-                continue
+            ((_, pages),) = self._pieces(session, first, behind, rate)
             while isinstance(found := self._seen(pages, first, shown, style), StatusMissing):
                 self.files.read_status(session, found.number)
-            return found
+            if not isinstance(found, _Torn):
+                return found
+            time.sleep(_MOMENT)
         return None
 
 
@@ -232,10 +246,11 @@ def tables_in_pages(
 def exported_snapshot(content: bytes) -> MvccSnapshot | None:
     """Of the file of an exported snapshot (ExportSnapshot in `snapmgr.c`); None if it does not name all subtransactions that run."""
     said = [line.split(":", 1) for line in content.decode("ascii", "replace").splitlines() if ":" in line]
-    one = {name: value for name, value in said if name in {"xmin", "xmax", "sof"}}
-    if one.keys() != {"xmin", "xmax", "sof"} or one["sof"] != "0":
+    one, running = dict(said), sorted(int(value) for name, value in said if name in {"xip", "sxp"})
+    if not {"xmin", "xmax", "xcnt", "sof", "sxcnt", "rec"} <= one.keys() or one["sof"] != "0":
         return None
-    running = sorted(int(value) for name, value in said if name in {"xip", "sxp"})
+    if len(running) != int(one["xcnt"]) + int(one["sxcnt"]):
+        return None
     return MvccSnapshot(int(one["xmin"]), int(one["xmax"]), np.array(running, np.int64))
 
 

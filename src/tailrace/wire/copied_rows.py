@@ -36,7 +36,7 @@ _WIDTHS: Mapping[int, int] = {
 _VIRTUAL = "v"
 SETTINGS: Mapping[str, str] = {
     "DateStyle": "ISO, MDY", "TimeZone": "UTC", "IntervalStyle": "postgres", "bytea_output": "hex", "extra_float_digits": "1",
-    "search_path": "public", "row_security": "off",
+    "search_path": "public", "row_security": "off", "lc_monetary": "C",
 }  # fmt: skip
 """Of the session that copies: text is printed as in the changes, and rows that a policy would hide are an error."""
 

@@ -36,10 +36,12 @@ def page_checksums(pages: NDArray[np.uint8], blocks: NDArray[np.int64]) -> NDArr
 
 
 def torn_pages(pages: NDArray[np.uint8], first: int) -> NDArray[np.intp]:
-    """Which of the pages that lie one after another, from block `first` on, have the checksum of another. A new page has none."""
+    """Which of the pages that lie one after another, from block `first` on, have the checksum of another. A new page is all zeros, and has none."""
     halves = pages.view("<u2").reshape(-1, PAGE_SIZE // 2)
     is_wrong = halves[:, PD_CHECKSUM // 2] != page_checksums(pages.reshape(-1, PAGE_SIZE), np.arange(first, first + len(halves)))
-    return np.flatnonzero(is_wrong & (halves[:, PD_UPPER // 2] != 0))
+    is_wrong[halves[:, PD_UPPER // 2] == 0] = True
+    wrong = np.flatnonzero(is_wrong)
+    return wrong[halves[wrong].any(axis=1)]
 
 
 @kernel

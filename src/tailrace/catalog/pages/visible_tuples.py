@@ -57,6 +57,8 @@ UNSOUND = -2
 
 # Whether a tuple is seen; what is less than these is -1 - the number of the file of pg_xact that would tell
 _NO, _YES, _ASK = range(3)
+_UNKNOWN = 4
+"""Beside the states of an xid."""
 
 
 class MvccSnapshot(NamedTuple):
@@ -69,20 +71,22 @@ class MvccSnapshot(NamedTuple):
 
 
 class KnownStatus(NamedTuple):
-    """Files of pg_xact: of the one with that number the bytes are `bits[row[number]]`, two bits for each xid; -1 if it was not read."""
+    """Files of pg_xact: of the one with that number the first `size[row[number]]` bytes are `bits[row[number]]`, two bits for each xid; -1 if it was
+    not read."""
 
     row: NDArray[np.int32]
+    size: NDArray[np.int64]
     bits: NDArray[np.uint8]
 
     @classmethod
     def of(cls, files: dict[int, bytes]) -> KnownStatus:
-        """A file may be too short: the xids behind its end did not end."""
         row = np.full(_STATUS_FILES, -1, np.int32)
+        size = np.array([len(data) for data in files.values()], np.int64)
         bits = np.zeros((len(files), XIDS_PER_STATUS_FILE // 4), np.uint8)
         for place, (number, data) in enumerate(files.items()):
             row[number] = place
             bits[place, : len(data)] = np.frombuffer(data, np.uint8)
-        return cls(row, bits)
+        return cls(row, size, bits)
 
 
 class VisibleTuples(NamedTuple):
@@ -158,7 +162,7 @@ def sees(pages: Any, at: Any, snapshot: Any, status: Any) -> Any:
         if not infomask & HEAP_XMIN_COMMITTED:
             ended = status_of(status, xmin)
             if ended != COMMITTED:
-                return ended if ended < 0 else np.int64(_NO)
+                return ended if ended < 0 else np.int64(_ASK if ended == _UNKNOWN else _NO)
     locks = infomask & (HEAP_XMAX_IS_MULTI | HEAP_LOCK_MASK)
     if infomask & (HEAP_XMAX_INVALID | HEAP_XMAX_LOCK_ONLY) or locks == HEAP_XMAX_EXCL_LOCK or xmax == 0:
         return np.int64(_YES)
@@ -169,7 +173,7 @@ def sees(pages: Any, at: Any, snapshot: Any, status: Any) -> Any:
     if not infomask & HEAP_XMAX_COMMITTED:
         ended = status_of(status, xmax)
         if ended != COMMITTED:
-            return ended if ended < 0 else np.int64(_YES)
+            return ended if ended < 0 else np.int64(_ASK if ended == _UNKNOWN else _YES)
     return np.int64(_NO)
 
 
@@ -198,10 +202,12 @@ def precedes(one: Any, other: Any) -> Any:
 
 @inner_kernel
 def status_of(status: Any, xid: Any) -> Any:
-    """What became of the transaction; or -1 - the number of the file that says it."""
+    """What became of the transaction; or -1 - the number of the file that says it, _UNKNOWN if that has gone since, as VACUUM needs it no longer."""
     number = xid // XIDS_PER_STATUS_FILE
     row = status.row[number]
     if row < 0:
         return np.int64(-1 - number)
     within = xid % XIDS_PER_STATUS_FILE
+    if within // 4 >= status.size[row]:
+        return np.int64(_UNKNOWN)
     return np.int64((status.bits[row, within // 4] >> (2 * (within % 4))) & 3)
