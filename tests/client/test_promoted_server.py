@@ -10,10 +10,9 @@ from support.command import ran
 from support.decoding import check_equal
 from support.forked import forked
 from support.servers import Server
-from support.slots import peeked_text
+from support.slots import is_confirmed, peeked_text
 from support.standbys import caught_up, standby_of
 from support.waiting import until
-from tailrace.replication.output_position import POSITION, Position
 
 pytestmark = pytest.mark.postgres
 ALL = [pytest.param(18, marks=pytest.mark.soak), *(pytest.param(major, marks=pytest.mark.matrix) for major in (14, 15, 16, 17))]
@@ -27,12 +26,6 @@ def _busy(server: Server, turn: int) -> None:
         f"ALTER TABLE t{turn} ADD COLUMN more int DEFAULT 7",
         f"UPDATE t{turn} SET v = 'y' WHERE id < 10",
     )
-
-
-def _is_confirmed(file: Path, text: str) -> bool:
-    """Whether all of it counts: who is ended before takes the rest of the file away."""
-    position = file.with_name(file.name + POSITION)
-    return position.exists() and Position.read(position.read_bytes(), str(position)).length >= len(text.encode())
 
 
 @pytest.mark.parametrize("major", ALL)
@@ -56,7 +49,7 @@ def test_every_line_of_both(major: int, tmp_path: Path) -> None:
                     _busy(standby, turn)
                     standby.restart()
                 expected = before + peeked_text(standby, "theirs")
-                until(lambda: consumer.poll() is not None or _is_confirmed(file, expected))
+                until(lambda: consumer.poll() is not None or is_confirmed(file, expected))
             finally:
                 consumer.terminate()
                 consumer.wait(30)

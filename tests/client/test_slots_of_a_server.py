@@ -14,7 +14,7 @@ from support.decoding import check_equal
 from support.forked import forked
 from support.load import loaded
 from support.servers import Server
-from support.slots import peeked_text
+from support.slots import is_confirmed, peeked_text
 from support.waiting import until
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.sources import received_log as received
@@ -47,7 +47,7 @@ def test_it_receives_what_the_servers_slot_gives(major: int, tmp_path: Path) -> 
                     )
                     server.restart()
                 last = peeked_text(server)
-                until(lambda: file.exists() and file.read_text().count("\n") >= last.count("\n"))
+                until(lambda: is_confirmed(file, last))
             finally:
                 consumer.terminate()
                 assert consumer.wait(30) == 128 + 15

@@ -14,6 +14,7 @@ from tailrace.plugins.printing import print_rows, up_to_zero
 from tailrace.plugins.test_decoding import TestDecoding
 from tailrace.replication.acquired_slot import AcquiredSlot
 from tailrace.replication.next_window import Limit
+from tailrace.replication.output_position import POSITION, Position
 from tailrace.settings import WORK_MEM
 
 TAILRACE = Path(sys.executable).with_name("tailrace")
@@ -63,3 +64,9 @@ def ours(
             taken.append(print_rows(lines.lsn, lines.xid, texts.offsets, texts.data).tobytes())
     consumer.confirm(consumer.read_upto)
     return b"".join(taken).decode()
+
+
+def is_confirmed(file: Path, text: str) -> bool:
+    """Whether all of this text counts in the file of `slot receive`: who is ended before takes the rest of the file away."""
+    position = file.with_name(file.name + POSITION)
+    return position.exists() and Position.read(position.read_bytes(), str(position)).length >= len(text.encode())
