@@ -28,7 +28,7 @@ from tailrace.catalog.names.oid_names import oid_alias_types
 from tailrace.catalog.pages.checksums import torn_pages
 from tailrace.catalog.pages.visible_tuples import KnownStatus, MvccSnapshot
 from tailrace.changes import row_batch
-from tailrace.client.catalog_files import READING
+from tailrace.client.catalog_files import READING, ServerFiles
 from tailrace.client.copy_options import CopyStrategy
 from tailrace.client.copy_out import copied_rows
 from tailrace.client.copy_rate import CopyRate
@@ -85,7 +85,6 @@ FROM pg_class c JOIN pg_am a ON a.oid = c.relam
 WHERE c.oid::bigint = ANY (%s) AND c.relkind = 'r' AND a.amname = 'heap' AND NOT row_security_active(c.oid)
   AND (%s OR c.reltoastrelid = 0 OR pg_relation_size(c.reltoastrelid) * 4 < pg_relation_size(c.oid))
 """
-_READ = "SELECT pg_catalog.pg_read_binary_file(%s, %s, %s, true)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,22 +102,19 @@ class _Torn:
 
 @dataclass(slots=True)
 class SnapshotFiles:
-    """What is read of a server's files under a snapshot. State: the files of pg_xact that were asked for, which have all that ended before it."""
+    """What is read of a server's files under a snapshot. State: `known` are the files of pg_xact that were asked for, which have all that ended
+    before it."""
 
     snapshot: MvccSnapshot
+    known: KnownStatus = field(default_factory=lambda: KnownStatus.of({}))
     _status: dict[int, bytes] = field(default_factory=dict)
-    _known: KnownStatus = field(default_factory=lambda: KnownStatus.of({}))
     _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    @property
-    def known(self) -> KnownStatus:
-        return self._known
 
     def read_status(self, session: Any, number: int) -> None:
         with self._lock:
             if number not in self._status:
-                self._status[number] = read_piece(session, f"pg_xact/{number:04X}", 0, _XID_BYTES) or b""
-                self._known = KnownStatus.of(self._status)
+                self._status[number] = ServerFiles(session).piece(f"pg_xact/{number:04X}", 0, _XID_BYTES) or b""
+                self.known = KnownStatus.of(self._status)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,10 +164,10 @@ class TablePages:
         content = f"pg_catalog.pg_read_binary_file('{path}', piece::bigint * {size}, {size}, true)"
         with closing(copied_rows(session, f"COPY (SELECT {content} FROM {pieces}) TO STDOUT (FORMAT binary)", 1, rate)) as found:
             for rows in found:
-                for at, size in zip(rows.at[:, 0].tolist(), rows.sizes[:, 0].tolist(), strict=True):
+                for at, got in zip(rows.at[:, 0].tolist(), rows.sizes[:, 0].tolist(), strict=True):
                     wanted = (min(first + _BLOCKS, end) - first) * PAGE_SIZE
                     # A copy, as others need words that are aligned.
-                    yield first, rows.data[at : at + wanted].copy() if size >= wanted else None
+                    yield first, rows.data[at : at + wanted].copy() if got >= wanted else None
                     first += _BLOCKS
 
     def _seen(
@@ -224,13 +220,13 @@ def tables_in_pages(
             raise PeerError(message, hint=f"{hint} Or --copy-strategy rows.".lstrip(), sqlstate=sqlstate)
         if not is_met:
             return {}
-    snapshot = exported_snapshot(read_piece(session, f"pg_snapshots/{exported}", 0, 1 << 20) or b"")
+    snapshot = exported_snapshot(ServerFiles(session).piece(f"pg_snapshots/{exported}", 0, 1 << 20) or b"")
     found = session.execute(_TABLES, (list(large), strategy is CopyStrategy.PAGES)).fetchall() if snapshot is not None else []
     if snapshot is None or not found:
         return {}
     try:
         asked.execute("CHECKPOINT")
-    except psycopg.Error:  # a statement_timeout, say
+    except psycopg.Error:  # checkpoint request failed
         if strategy is CopyStrategy.PAGES:
             raise
         return {}
@@ -252,9 +248,3 @@ def exported_snapshot(content: bytes) -> MvccSnapshot | None:
     if len(running) != int(one["xcnt"]) + int(one["sxcnt"]):
         return None
     return MvccSnapshot(int(one["xmin"]), int(one["xmax"]), np.array(running, np.int64))
-
-
-def read_piece(session: Any, path: str, offset: int, length: int) -> bytes | None:
-    """Some of a file of the server's data directory; None where there is none."""
-    value = session.execute(_READ, (path, offset, length), binary=True).fetchone()[0]
-    return None if value is None else bytes(value)
