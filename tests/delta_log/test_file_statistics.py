@@ -9,6 +9,7 @@ from decimal import Context, Decimal
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tailrace.delta_log.actions import DataFile
@@ -19,7 +20,11 @@ UTC_MICROSECONDS, LOCAL_MICROSECONDS = pa.timestamp("us", "UTC"), pa.timestamp("
 
 
 def text_of(values: list[Any], kind: pa.DataType) -> str:
-    return FileStatistics.of(pa.table({"c": pa.array(values, kind)}), ["c"]).as_json()
+    table, footers = pa.table({"c": pa.array(values, kind)}), list[pq.FileMetaData]()
+    text = FileStatistics.of(table, ["c"]).as_json()
+    pq.write_table(table, pa.BufferOutputStream(), metadata_collector=footers)
+    assert FileStatistics.written(table, footers[0], ["c"]).as_json() == text
+    return text
 
 
 def bounds_text(values: list[Any], kind: pa.DataType) -> tuple[Any, Any]:
@@ -158,3 +163,11 @@ def test_wide_bounds_keep_digits() -> None:
     said = '{"numRecords":2,"minValues":{"a":0.10,"b":{"c":-1E+2}},"nullCount":{"a":0},"tightBounds":true,"x":["é",null]}'
     assert with_wide_bounds(said) == said.replace("true", "false")
     assert with_wide_bounds("") == ""
+
+
+def test_names_of_columns_that_paths_in_parquet_have_as_well() -> None:
+    """The path of a struct's field may be the name of another column."""
+    table = pa.table({"s": [{"a": 1, "b": 2}], "s.a": [3], "l": [[4]], "l.list.element": [5], "n.b": [6]})
+    names, footers = ["s.a", "l.list.element", "n.b"], list[pq.FileMetaData]()
+    pq.write_table(table, pa.BufferOutputStream(), metadata_collector=footers)
+    assert FileStatistics.written(table, footers[0], names) == FileStatistics.of(table, names)

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -272,6 +273,24 @@ def test_a_large_file(store: Store, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"small")
     store.put_file("a/large", tmp_path / "file")
     assert store.read("a/large") == b"small"
+    parts = [data[at : at + 1_234_567] for at in range(0, len(data), 1_234_567)]
+    assert store.put_written("a/large", lambda file: file.writelines(parts)) == len(data)
+    assert store.read("a/large") == data
+    assert store.put_written("a/empty", lambda file: None) == 0
+    assert store.read("a/empty") == b""
+
+
+def test_what_is_not_written_to_its_end_is_not_put(store: Store) -> None:
+    def fail(file: BinaryIO) -> None:
+        file.write(b"second")
+        raise MemoryError
+
+    store.put("a", b"first")
+    for name in ("a", "b"):
+        with pytest.raises(MemoryError):
+            store.put_written(name, fail)
+    assert names(store) == ["a"]
+    assert store.read("a") == b"first"
 
 
 def test_arrow_reads_parquet(store: Store, tmp_path: Path) -> None:

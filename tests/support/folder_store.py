@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import pyarrow as pa
 
@@ -47,6 +48,11 @@ class FolderStore:
 
     def put_file(self, name: str, path: Path) -> None:
         self.put(name, path.read_bytes())
+
+    def put_written(self, name: str, write: Callable[[BinaryIO], object]) -> int:
+        with self._room(name).open("wb") as file:
+            write(file)
+            return file.tell()
 
     def put_new(self, name: str, data: bytes) -> str:
         path = self._room(name)

@@ -43,7 +43,9 @@ from tailrace.types.registry import ArrowStyle
 LEAST_BYTES = 64 << 20
 """Of a table; it is not worth a checkpoint to read less so."""
 _BLOCKS = 512
-"""Read at once; parts of a table, and its files, have a multiple of it."""
+"""Looked at together; parts of a table, and its files, have a multiple of it."""
+_BLOCKS_PER_VALUE = 16
+"""Of which a server makes one value: it copies that several times before it is sent, and of larger ones most from memory that no cache has."""
 _BLOCKS_PER_FILE = (1 << 30) // PAGE_SIZE
 _ASKED_SHARE = 16
 """Where more than one row in so many is to be asked for, the server copies them all."""
@@ -159,16 +161,23 @@ class TablePages:
     ) -> Generator[tuple[int, NDArray[np.uint8] | None]]:
         """Blocks from `first` on, so many at a time, with the number of the first; None where some are not there. No two files have some of them."""
         number, within = divmod(first, _BLOCKS_PER_FILE)
-        path, size = f"{self.path}.{number}" if number else self.path, _BLOCKS * PAGE_SIZE
-        pieces = f"generate_series({within // _BLOCKS}, {(within + end - first - 1) // _BLOCKS}) AS piece"
-        content = f"pg_catalog.pg_read_binary_file('{path}', piece::bigint * {size}, {size}, true)"
-        with closing(copied_rows(session, f"COPY (SELECT {content} FROM {pieces}) TO STDOUT (FORMAT binary)", 1, rate)) as found:
+        path, size = f"{self.path}.{number}" if number else self.path, _BLOCKS_PER_VALUE * PAGE_SIZE
+        values = f"generate_series({within // _BLOCKS_PER_VALUE}, {(within + end - first - 1) // _BLOCKS_PER_VALUE}) AS number"
+        content = f"pg_catalog.pg_read_binary_file('{path}', number::bigint * {size}, {size}, true)"
+        command = f"COPY (SELECT {content} FROM {values}) TO STDOUT (FORMAT binary)"
+        pages, filled, is_there = _room(first, end), 0, True
+        with closing(copied_rows(session, command, 1, rate)) as found:
             for rows in found:
                 for at, got in zip(rows.at[:, 0].tolist(), rows.sizes[:, 0].tolist(), strict=True):
-                    wanted = (min(first + _BLOCKS, end) - first) * PAGE_SIZE
-                    # A copy, as others need words that are aligned.
-                    yield first, rows.data[at : at + wanted].copy() if got >= wanted else None
-                    first += _BLOCKS
+                    wanted = min(size, len(pages) - filled)
+                    is_there &= got >= wanted
+                    if is_there:
+                        pages[filled : filled + wanted] = rows.data[at : at + wanted]
+                    filled += wanted
+                    if filled == len(pages):
+                        yield first, pages if is_there else None
+                        first += _BLOCKS
+                        pages, filled, is_there = _room(first, end), 0, True
 
     def _seen(
         self, pages: NDArray[np.uint8] | None, first: int, shown: Relation, style: ArrowStyle
@@ -201,6 +210,10 @@ class TablePages:
                 return found
             time.sleep(_MOMENT)
         return None
+
+
+def _room(first: int, end: int) -> NDArray[np.uint8]:
+    return np.empty(max(0, min(_BLOCKS, end - first)) * PAGE_SIZE, np.uint8)
 
 
 def tables_in_pages(

@@ -15,6 +15,7 @@ A file of several batches has the sum of their statistics.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Collection, Mapping
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -22,6 +23,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from tailrace.dataclass import dataclass
 from tailrace.types.times.calendar import PYTHON_DATES, USECS_PER_DAY
@@ -68,6 +70,17 @@ class FileStatistics:
         """Those of `rows`, with bounds of these `columns`, which are in them."""
         return cls(rows.num_rows, {name: (rows.schema.field(name).type, _statistics(rows[name])) for name in columns})
 
+    @classmethod
+    def written(cls, rows: pa.Table, footer: pq.FileMetaData, columns: Collection[str]) -> FileStatistics:
+        """The same of rows that were written as one group of a Parquet file: its footer has most of them already."""
+        chunks = _chunks(footer)
+        found = {}
+        for name in columns:
+            kind = rows.schema.field(name).type
+            said = _of_chunk(kind, chunks[name]) if _has_bounds(kind) and name in chunks else None
+            found[name] = (kind, said or _statistics(rows[name]))
+        return cls(rows.num_rows, found)
+
     def __add__(self, other: FileStatistics) -> FileStatistics:
         """Of both, which have the same columns."""
         columns = {name: (kind, mine + other.columns[name][1]) for name, (kind, mine) in self.columns.items()}
@@ -109,6 +122,32 @@ def _statistics(values: pa.Array | pa.ChunkedArray) -> ColumnStatistics:
     if least is not None and not (_is_speakable(kind, least) and _is_speakable(kind, greatest)):
         return ColumnStatistics(nulls, bounded=False)
     return ColumnStatistics(nulls, least, greatest)
+
+
+def _chunks(footer: pq.FileMetaData) -> dict[str, pq.ColumnChunkMetaData]:
+    """By their paths, without those that have the same: a column's name may have dots, and a field of a struct has one before it."""
+    group = footer.row_group(0)
+    chunks = [group.column(at) for at in range(group.num_columns)]
+    paths = Counter(chunk.path_in_schema for chunk in chunks)
+    return {chunk.path_in_schema: chunk for chunk in chunks if paths[chunk.path_in_schema] == 1}
+
+
+def _of_chunk(kind: pa.DataType, chunk: pq.ColumnChunkMetaData) -> ColumnStatistics | None:
+    """None where Parquet's statistics are silent, or speak of floats, of which it leaves some out."""
+    said = chunk.statistics
+    if pa.types.is_floating(kind) or said is None or not said.has_null_count or not said.has_min_max:
+        return None
+    least, greatest = (_value(kind, each) for each in (said.min_raw, said.max_raw))
+    if not (_is_speakable(kind, least) and _is_speakable(kind, greatest)):
+        return ColumnStatistics(said.null_count, bounded=False)
+    return ColumnStatistics(said.null_count, least, greatest)
+
+
+def _value(kind: pa.DataType, raw: Any) -> Any:
+    """What is stored as these bytes, or is this number already."""
+    if pa.types.is_decimal(kind):
+        return Decimal(f"{int.from_bytes(raw, 'big', signed=True)}E{-kind.scale}")
+    return raw.decode() if _is_text(kind) else raw
 
 
 def _has_bounds(kind: pa.DataType) -> bool:

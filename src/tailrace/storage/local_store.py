@@ -70,6 +70,15 @@ class LocalStore:
         with path.open("rb") as source:
             self._put(name, lambda file: shutil.copyfileobj(source, file, _COPIED), _replace)
 
+    def put_written(self, name: str, write: Callable[[BinaryIO], object]) -> int:
+        def written(file: BinaryIO) -> None:
+            write(file)
+            sizes.append(file.tell())
+
+        sizes = list[int]()
+        self._put(name, written, _replace)
+        return sizes[0]
+
     def put_new(self, name: str, data: bytes) -> str:
         return self._put(name, lambda file: file.write(data), _link)
 

@@ -13,8 +13,9 @@ import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import obstore
 import pyarrow as pa
@@ -82,6 +83,13 @@ class ObjectStore:
         part = max(_PART, path.stat().st_size // _MOST_PARTS)
         with path.open("rb") as file, self._asked(name) as target:
             waited(obstore.put, self.bucket.client, target, file, chunk_size=part)
+
+    def put_written(self, name: str, write: Callable[[BinaryIO], object]) -> int:
+        written = BytesIO()
+        write(written)
+        with self._asked(name) as path, written.getbuffer() as data:
+            waited(obstore.put, self.bucket.client, path, data, chunk_size=_PART)
+            return len(data)
 
     def put_new(self, name: str, data: bytes) -> str:
         def failed(failure: StoreFailure) -> Exception | None:

@@ -7,10 +7,11 @@ nobody else sees what is put.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
 from heapq import merge
 from pathlib import Path
+from typing import BinaryIO
 
 import pyarrow as pa
 
@@ -68,6 +69,10 @@ class OverlayStore:
     def put_file(self, name: str, path: Path) -> None:
         self.deleted.discard(self.at + name)
         self.over.put_file(name, path)
+
+    def put_written(self, name: str, write: Callable[[BinaryIO], object]) -> int:
+        self.deleted.discard(self.at + name)
+        return self.over.put_written(name, write)
 
     def put_new(self, name: str, data: bytes) -> str:
         if self._has(name):

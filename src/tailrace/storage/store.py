@@ -6,9 +6,9 @@ can rename, so nothing here does: what must be all there or not at all is one ob
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
 import pyarrow as pa
 
@@ -61,6 +61,10 @@ class Store(Protocol):
 
     def put_file(self, name: str, path: Path) -> None:
         """The content of a local file, in parts where it is large."""
+        ...
+
+    def put_written(self, name: str, write: Callable[[BinaryIO], object]) -> int:
+        """What `write` writes, from front to back, and how many bytes that is. Where the store can, it does not stand in memory."""
         ...
 
     def put_new(self, name: str, data: bytes) -> str:

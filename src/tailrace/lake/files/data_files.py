@@ -12,9 +12,8 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -23,6 +22,7 @@ from tailrace.delta_log.actions import DataFile
 from tailrace.delta_log.deletion_vector import DeletionVector, inline_vector, write_vectors
 from tailrace.delta_log.file_bounds import FileBounds, row_count
 from tailrace.delta_log.file_statistics import EXACT, FileStatistics
+from tailrace.lake.files.column_encodings import column_encodings
 from tailrace.lake.files.known_bounds import KnownBounds
 from tailrace.lake.files.rows import deleted_rows, file_rows
 from tailrace.storage.store import Store
@@ -32,9 +32,6 @@ MOST_ROWS = 1 << 20
 several."""
 FILE_BYTES = 128 << 20
 """Of rows in memory that become one file."""
-_SAMPLED, _FEW, _SMALL = 2048, 0.75, 0.85
-"""Rows of a file that are looked at before it is written; which share of a column's bytes its different values may be for a dictionary to be made of
-them; and which share must be left of a column that is compressed."""
 _INLINE = 64
 """So many positions may stand in the log itself, which every reader reads."""
 _VECTORS = "_dv"
@@ -68,13 +65,13 @@ def is_full(file: DataFile) -> bool:
 
 class DataFiles:
     """`schema` is the table's; `without_statistics` are columns that get none; `known` is what was read of statistics before; `folder` is where files
-    of rows lie, below the table's. State: what was written and is not committed."""
+    of rows lie, below the table's; with `packs_integers`, its readers know those that are packed. State: what was written and is not committed."""
 
     def __init__(
         self, store: Store, schema: pa.Schema, run: str, without_statistics: Iterable[str] = (), known: KnownBounds | None = None,
-        folder: str = "",
+        folder: str = "", *, packs_integers: bool = True,
     ) -> None:  # fmt: skip
-        self.store, self.schema, self.run, self.folder = store, schema, run, folder
+        self.store, self.schema, self.run, self.folder, self._packs_integers = store, schema, run, folder, packs_integers
         self._known = known or KnownBounds()
         self._without = frozenset(without_statistics)
         self._written: set[str] = set()
@@ -94,7 +91,7 @@ class DataFiles:
 
     def in_columns(self, schema: pa.Schema) -> DataFiles:
         """For files of the same run with other columns; what they write `abandon` of this takes away as well."""
-        other = DataFiles(self.store, schema, self.run, self._without, folder=self.folder)
+        other = DataFiles(self.store, schema, self.run, self._without, folder=self.folder, packs_integers=self._packs_integers)
         other._written = self._written
         return other
 
@@ -119,17 +116,19 @@ class DataFiles:
 
     def write(self, rows: pa.Table, *, full: bool = False) -> DataFile:
         """A file of these rows, which are no more than one may have, in their order."""
-        sink = pa.BufferOutputStream()
-        pq.write_table(
-            rows.cast(self.schema), sink, row_group_size=MOST_ROWS, write_page_index=False, **_how_written(rows),
-        )  # fmt: skip
-        data = sink.getvalue().to_pybytes()
+        rows = rows.cast(self.schema)
+        footers = list[pq.FileMetaData]()
+        how = column_encodings(rows, packs_integers=self._packs_integers)
+
+        def write(file: BinaryIO) -> None:
+            pq.write_table(rows, file, row_group_size=MOST_ROWS, metadata_collector=footers, **how)
+
         name = data_file_name(self.run, self.folder, full=full)
         self._written.add(name)
-        self.store.put(name, data)
-        self.bytes_written += len(data)
+        size = self.store.put_written(name, write)
+        self.bytes_written += size
         columns = [each for each in self.schema.names if each not in self._without]
-        return DataFile(name, len(data), _now(), FileStatistics.of(rows, columns).as_json(), tags=EXACT)
+        return DataFile(name, size, _now(), FileStatistics.written(rows, footers[0], columns).as_json(), tags=EXACT)
 
     def take(self, path: Path, statistics: str) -> DataFile:
         """A local Parquet file becomes one of the table's."""
@@ -203,31 +202,6 @@ class DataFiles:
     def bounds(self, files: Sequence[DataFile], columns: Sequence[str]) -> dict[str, FileBounds]:
         """Of each of these columns, what is known of its least and its greatest value in each file."""
         return self._known.of(files, self.schema, columns)
-
-
-def _how_written(rows: pa.Table) -> dict[str, Any]:
-    """Which columns are compressed, and which have a dictionary, by what some rows have: to find out for all rows that it was of no use takes longer
-    than to write them."""
-    if len(rows) < _SAMPLED:
-        return {"compression": "snappy", "use_dictionary": True}
-    chunk = max(rows.to_batches(), key=len)
-    sample = chunk.take(pa.array(np.arange(0, len(chunk), max(1, len(chunk) // _SAMPLED))))
-    together = chunk.take(pa.array(np.arange(0, min(_SAMPLED, len(chunk)))))
-    few, small = [], dict[str, str]()
-    for field, column, neighbours in zip(rows.schema, sample.columns, together.columns, strict=True):
-        if pa.types.is_nested(field.type):
-            few.append(f"{field.name}.list.element" if pa.types.is_list(field.type) else field.name)
-        elif column.dictionary_encode().dictionary.nbytes < column.nbytes * _FEW:
-            few.append(field.name)
-        elif not _is_compressible(neighbours):
-            small[field.name] = "none"
-    compression = {field.name: small.get(field.name, "snappy") for field in rows.schema} if small else "snappy"
-    return {"compression": compression, "use_dictionary": few}
-
-
-def _is_compressible(column: pa.Array) -> bool:
-    data = b"".join(bytes(each) for each in column.buffers()[1:] if each is not None)
-    return len(pa.compress(data, codec="snappy", asbytes=True)) < len(data) * _SMALL
 
 
 def _now() -> int:

@@ -71,7 +71,7 @@ class IcebergVersion:
 
     def data_files(self, schema: pa.Schema, run: str, without_statistics: Iterable[str] = ()) -> DataFiles:
         columns = arrow_schema(self._columns(schema)[0])
-        return DataFiles(self.store, columns, run, without_statistics, self.bounds, folder=DATA)
+        return DataFiles(self.store, columns, run, without_statistics, self.bounds, folder=DATA, packs_integers=False)
 
     def make(
         self, name: str, described: str, schema: pa.Schema, note: CommitNote, changes: FileChanges = NO_CHANGES
