@@ -1,6 +1,7 @@
 """How fast the first copy of a server's table is in committed Delta, beside one `psql \\copy … (format binary)` of it, on one server.
 
     python benchmarks/first_copy.py --rows 10000000 --runs 5
+    python benchmarks/first_copy.py --rows 6000000 --table lineitem
 
 By turns: psql copies the table to a file, and `tailrace mirror` makes a lake of it, with a state location of its own. Of the latter two times are
 told: how long it says that the copy took, from the snapshot to the last commit, and how long the program took in all, which has made a slot and read
@@ -28,11 +29,35 @@ from rich.table import Table
 from postgres import MAJOR, SETTINGS
 from support.servers import Server
 
-_TABLE = "CREATE TABLE t (id bigint PRIMARY KEY, name text, k int, big bigint, amount numeric(12,2), at timestamptz, flag bool, note text)"
-_ROWS = """
+TABLES = {
+    "customers": (
+        "CREATE TABLE t (id bigint PRIMARY KEY, name text, k int, big bigint, amount numeric(12,2), at timestamptz, flag bool, note text)",
+        """
 INSERT INTO t SELECT g, 'customer ' || g, g % 1000, g::bigint * 77777, (g % 1000000) / 100.0, timestamptz '2020-01-01' + g * interval '1 second',
   g % 3 = 0, md5(g::text) || md5((g + 1)::text) FROM generate_series({}, {}) g
-"""
+""",
+    ),
+    "accounts": (
+        "CREATE TABLE t (aid int PRIMARY KEY, bid int, abalance int, filler char(84))",
+        "INSERT INTO t SELECT g, g / 100000 + 1, (random() * 10000)::int - 5000, '' FROM generate_series({}, {}) g",
+    ),
+    "lineitem": (
+        """
+CREATE TABLE t (orderkey bigint, partkey bigint, suppkey bigint, linenumber int, quantity numeric(15,2), extendedprice numeric(15,2),
+  discount numeric(15,2), tax numeric(15,2), returnflag char(1), linestatus char(1), shipdate date, commitdate date, receiptdate date,
+  shipinstruct char(25), shipmode char(10), comment varchar(44), PRIMARY KEY (orderkey, linenumber))
+""",
+        """
+INSERT INTO t SELECT g / 4, 1 + (random() * 200000)::int, 1 + (random() * 10000)::int, g % 4 + 1, 1 + (random() * 49)::int,
+  900 + random() * 100000, random() / 10, random() / 12, (ARRAY['A', 'N', 'R'])[1 + g % 3], (ARRAY['O', 'F'])[1 + g % 2],
+  date '1992-01-02' + (random() * 2500)::int, date '1992-01-31' + (random() * 2500)::int, date '1992-01-04' + (random() * 2500)::int,
+  (ARRAY['DELIVER IN PERSON', 'COLLECT COD', 'NONE', 'TAKE BACK RETURN'])[1 + (random() * 3)::int],
+  (ARRAY['REG AIR', 'AIR', 'RAIL', 'SHIP', 'TRUCK', 'MAIL', 'FOB'])[1 + (random() * 6)::int],
+  left(replace(md5(random()::text), '4', ' carefully '), 10 + (random() * 33)::int) FROM generate_series({}, {}) g
+""",
+    ),
+}
+"""How each is made, and filled: one with texts that are long and not alike, pgbench's accounts, and TPC-H's lineitem, made of random numbers."""
 _AT_ONCE = 1_000_000
 _LOOK = 0.02
 _ENDS = 0.5
@@ -42,6 +67,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=3_000_000)
     parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--table", choices=TABLES, default="customers", help="how the table is made")
     parser.add_argument("--copy-strategy", choices=("auto", "pages", "rows"), default="auto")
     options = parser.parse_args()
     settings = {**SETTINGS, "unix_socket_directories": ".", "wal_keep_size": "1GB", "max_wal_size": "4GB"}
@@ -50,9 +76,10 @@ def main() -> None:
         tempfile.TemporaryDirectory() as folder,
     ):
         home = Path(folder)
-        server.say(_TABLE)
+        made, filled = TABLES[options.table]
+        server.say(made)
         for first in range(1, options.rows + 1, _AT_ONCE):
-            server.say(_ROWS.format(first, min(options.rows, first + _AT_ONCE - 1)))
+            server.say(filled.format(first, min(options.rows, first + _AT_ONCE - 1)))
         server.sql("VACUUM ANALYZE t")
         server.sql("CHECKPOINT")
         dsn = f"host={server.data_dir} port={server.port} user=postgres dbname=app"
@@ -70,7 +97,11 @@ def main() -> None:
             memory = max(memory, most)
             print(f"psql {theirs[-1]:.2f} s, copy {copied:.2f} s, program {program:.2f} s, {most >> 20} MB", file=sys.stderr)
     table = Table(
-        "", "s", "rows/s", "times the speed", title=f"{options.rows:,} rows, {size / 1e6:,.0f} MB, medians of {options.runs}"
+        "",
+        "s",
+        "rows/s",
+        "times the speed",
+        title=f"{options.table}: {options.rows:,} rows, {size / 1e6:,.0f} MB, medians of {options.runs}",
     )
     for name, taken in (("psql \\copy", theirs), ("tailrace, the copy", ours), ("tailrace, the program", whole)):
         seconds = statistics.median(taken)

@@ -96,6 +96,7 @@ BYTE_ROOMS = (
 OWN_LAYOUTS = {
     "checksummed_file.py": "the header of files that only tailrace writes",
     "delta_log/deletion_vector.py": "what stands around the bitmaps of Delta's deletion vectors",
+    "delta_log/file_statistics.py": "bounds of decimals in the footers of Parquet files",
     "lake/iceberg/data_files.py": "bounds in Iceberg's manifests",
     "spark/pickling.py": "how long a pickle of ours is once it is decompressed",
 }

@@ -24,6 +24,7 @@ from support.own_database import own_database, servers_with_databases
 from support.servers import Server
 from support.storm import begin, different, storm
 from support.waiting import until
+from tailrace.client.copy_options import CopyStrategy
 from tailrace.client.server_snapshot import await_commits
 from tailrace.errors import PeerError
 from tailrace.lake.catalog import StoredCatalog
@@ -32,7 +33,7 @@ from tailrace.spark.jobs import SparkRunner
 from tailrace.storage.local_store import LocalStore
 from tailrace.verify import server_source
 from tailrace.verify.differences import EXTRA, MISSING, OTHER
-from tailrace.verify.verification import TableCompared, verification
+from tailrace.verify.verification import TableCompared, VerifyOptions, verification
 
 pytestmark = pytest.mark.postgres
 SETTINGS = {"wal_keep_size": "500MB", "max_prepared_transactions": "10"}
@@ -63,8 +64,24 @@ def _mirrored(server: Server, home: Path, *more: str) -> LocalStore:
 
 
 def _compared(server: Server, lake: LocalStore, *tables: str, listed: int = 10_000) -> dict[str, TableCompared]:
-    with verification(lake, server.dsn(), server.dbname, LocalRunner(), tables, listed=listed) as found:
+    """What differs, which is the same from the pages of the server's files."""
+    found = _compared_by(CopyStrategy.ROWS, server, lake, *tables, listed=listed)
+    by_pages = _compared_by(CopyStrategy.PAGES, server, lake, *tables, listed=listed)
+    assert {name: _outcome(each) for name, each in by_pages.items()} == {name: _outcome(each) for name, each in found.items()}
+    return found
+
+
+def _compared_by(
+    strategy: CopyStrategy, server: Server, lake: LocalStore, *tables: str, listed: int = 10_000
+) -> dict[str, TableCompared]:
+    options = VerifyOptions(tables, listed, strategy=strategy)
+    with verification(lake, server.dsn(), server.dbname, LocalRunner(), options) as found:
         return {each.sides.name: each for each in found.run()}
+
+
+def _outcome(compared: TableCompared) -> tuple[Any, ...]:
+    rows = sorted(map(str, compared.listed))
+    return compared.found.counts, compared.is_compared, bool(compared.sides.unfit), compared.sides.note, rows
 
 
 def _differing(server: Server, lake: LocalStore, *tables: str) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from tailrace.cli.loading import spare_pandas
 from tailrace.cli.progress import Progress, counted
 from tailrace.cli.tables import write_json
 from tailrace.cli.verify_output import LAKE, ToldTable, counts_as_json, write_tables
+from tailrace.client.copy_options import CopyStrategy
 from tailrace.dataclass import dataclass
 from tailrace.errors import Overtaken, count_of
 from tailrace.model import Lsn
@@ -22,7 +23,7 @@ from tailrace.storage.store import Store
 from tailrace.verify.lake_at_rest import LakeAtRest
 from tailrace.verify.repair import repair
 from tailrace.verify.two_lakes import compare_lakes
-from tailrace.verify.verification import TableCompared, verification
+from tailrace.verify.verification import TableCompared, VerifyOptions, verification
 
 _TRIES = 5
 
@@ -36,6 +37,7 @@ class AskedComparison:
     tables: Sequence[str]
     limit: int
     state: Path | None
+    strategy: CopyStrategy
     on: On
     repairs: bool
     as_json: bool
@@ -91,10 +93,8 @@ def _done(asked: AskedComparison, runner: Runner, progress: Progress, tables: Se
         asked.source,
         asked.database,
         runner,
-        tables,
-        listed=asked.limit,
-        state=asked.state,
-        tell=progress.show,
+        VerifyOptions(tables, asked.limit, asked.state, asked.strategy),
+        progress.show,
     ) as found:
         compared = []
         for each in found.run():

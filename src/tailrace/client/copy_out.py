@@ -26,7 +26,7 @@ from tailrace.wire.messages import CopyData, ErrorResponse, Query, ReadyForQuery
 _BUFFER = 4 << 20
 _ENOUGH = 2 << 20
 """Bytes from which on it is worth to look at what has come: each look costs a fraction of a millisecond, whatever it finds."""
-_GATHERED = 0.0005
+_GATHERED = 0.0002
 """Seconds to sleep once something has come: a server sends 8 kB at a time, and to be woken for each would cost more than to read it."""
 _PATIENCE = 100
 """Milliseconds after which what has come is looked at, however little it is."""

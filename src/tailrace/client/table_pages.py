@@ -37,6 +37,7 @@ from tailrace.dataclass import dataclass
 from tailrace.decode.table_pages import StatusMissing, rows_of_pages
 from tailrace.errors import PeerError, TailraceError
 from tailrace.model import PAGE_SIZE, Relation
+from tailrace.tuples.deform import AttributesRoom
 from tailrace.types.encodings.server_encodings import UTF8
 from tailrace.types.registry import ArrowStyle
 
@@ -135,10 +136,11 @@ class TablePages:
     ) -> Iterator[Any]:  # fmt: skip
         """Record batches of these blocks; `copied` gives what a COPY with this WHERE clause gives. Raises PeerError as the server does."""
         end = self.blocks if blocks.behind is None else min(blocks.behind, self.blocks)
+        room = AttributesRoom()
         unread, by_server, ctids = list[int](), list[int](), list[str]()
         with closing(self._pieces(session, blocks.first, end, rate)) as pieces:
             for first, pages in pieces:
-                found = self._seen(pages, first, shown, style)
+                found = self._seen(pages, first, shown, style, room)
                 if isinstance(found, _Seen):
                     ctids += found.ctids
                     yield found.rows
@@ -159,13 +161,15 @@ class TablePages:
     def _pieces(
         self, session: Any, first: int, end: int, rate: CopyRate | None
     ) -> Generator[tuple[int, NDArray[np.uint8] | None]]:
-        """Blocks from `first` on, so many at a time, with the number of the first; None where some are not there. No two files have some of them."""
+        """Blocks from `first` on, so many at a time, with the number of the first; None where some are not there. No two files have some of them.
+        Those that come next take the place of these in memory."""
         number, within = divmod(first, _BLOCKS_PER_FILE)
         path, size = f"{self.path}.{number}" if number else self.path, _BLOCKS_PER_VALUE * PAGE_SIZE
         values = f"generate_series({within // _BLOCKS_PER_VALUE}, {(within + end - first - 1) // _BLOCKS_PER_VALUE}) AS number"
         content = f"pg_catalog.pg_read_binary_file('{path}', number::bigint * {size}, {size}, true)"
         command = f"COPY (SELECT {content} FROM {values}) TO STDOUT (FORMAT binary)"
-        pages, filled, is_there = _room(first, end), 0, True
+        room, filled, is_there = np.empty(_BLOCKS * PAGE_SIZE, np.uint8), 0, True
+        pages = room[: (end - first) * PAGE_SIZE]
         with closing(copied_rows(session, command, 1, rate)) as found:
             for rows in found:
                 for at, got in zip(rows.at[:, 0].tolist(), rows.sizes[:, 0].tolist(), strict=True):
@@ -177,10 +181,10 @@ class TablePages:
                     if filled == len(pages):
                         yield first, pages if is_there else None
                         first += _BLOCKS
-                        pages, filled, is_there = _room(first, end), 0, True
+                        pages, filled, is_there = room[: max(0, end - first) * PAGE_SIZE], 0, True
 
     def _seen(
-        self, pages: NDArray[np.uint8] | None, first: int, shown: Relation, style: ArrowStyle
+        self, pages: NDArray[np.uint8] | None, first: int, shown: Relation, style: ArrowStyle, room: AttributesRoom | None = None
     ) -> _Seen | _Torn | StatusMissing | None:
         """None where these rows are better copied."""
         if pages is None:
@@ -188,7 +192,7 @@ class TablePages:
         if len(torn_pages(pages, first)):
             return _Torn()
         try:
-            found = rows_of_pages(pages, first, self.relation, self.files.snapshot, self.files.known)
+            found = rows_of_pages(pages, first, self.relation, self.files.snapshot, self.files.known, room)
             rows = row_batch(found.batch, shown, style=style, codec=self.codec)
         except StatusMissing as missing:
             return missing
@@ -210,10 +214,6 @@ class TablePages:
                 return found
             time.sleep(_MOMENT)
         return None
-
-
-def _room(first: int, end: int) -> NDArray[np.uint8]:
-    return np.empty(max(0, min(_BLOCKS, end - first)) * PAGE_SIZE, np.uint8)
 
 
 def tables_in_pages(

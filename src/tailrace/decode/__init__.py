@@ -20,7 +20,7 @@ from tailrace.decode.rows import DELETE, INSERT, UPDATE, WalRows, grouped, wante
 from tailrace.errors import TailraceError
 from tailrace.model import Column, Lsn, Relation
 from tailrace.plan.stretch_plan import Commits, StretchPlan
-from tailrace.tuples.deform import deform
+from tailrace.tuples.deform import AttributesRoom, deform
 from tailrace.tuples.errors import CorruptTuple
 from tailrace.tuples.gather import column_of
 from tailrace.tuples.toast import Chunks
@@ -171,6 +171,7 @@ def _batches(plan: StretchPlan, read: Reader, oids: Container[int] | None, *, sl
     """Unless `slices_many`, what several relations share is not cut: each has its changes together."""
     wal, rows, chunks = wanted_rows(plan, read)
     descriptors = _by_descriptor(plan.relations, oids)
+    room = AttributesRoom()
     descriptor_of, number_of = (np.full(len(plan.relations), -1, np.int64) for _ in range(2))
     for descriptor, members in enumerate(descriptors):
         descriptor_of[members] = descriptor
@@ -182,7 +183,7 @@ def _batches(plan: StretchPlan, read: Reader, oids: Container[int] | None, *, sl
         if len(mine.kind):
             relations = tuple(plan.relations[member] for member in members)
             slices = _slices if slices_many or len(relations) == 1 else _whole
-            yield from _decoded(plan, relations, mine, number_of[mine.relation], wal, chunks, slices)
+            yield from _decoded(plan, relations, mine, number_of[mine.relation], wal, chunks, slices, room)
 
 
 def _by_descriptor(relations: Sequence[Relation], oids: Container[int] | None) -> list[list[int]]:
@@ -202,6 +203,7 @@ def _decoded(
     wal: WalBytes,
     chunks: Chunks,
     slices: Callable[[WalRows], Iterable[slice]],
+    room: AttributesRoom,
 ) -> Iterator[Batch]:
     """The rows as columns, as many at a time as `slices` tells; an error names the relation, and the record if it is one
     row's."""
@@ -209,12 +211,12 @@ def _decoded(
         for names, part in _by_names(plan, relations[0], rows):
             same, numbers = rows.take(part), number[part]
             for few in slices(same):
-                yield _batch(plan, relations, numbers[few], same.take(few), wal, chunks, names)
+                yield _batch(plan, relations, numbers[few], same.take(few), wal, chunks, names, room)
     except TailraceError as error:
         if len(relations) > 1:  # whose row was it?
             for i, relation in enumerate(relations):
                 alone = rows.take(number == i)
-                list(_decoded(plan, (relation,), alone, np.zeros(len(alone.kind), np.int64), wal, chunks, slices))
+                list(_decoded(plan, (relation,), alone, np.zeros(len(alone.kind), np.int64), wal, chunks, slices, room))
         where = f"stretch {plan.stretch}" if error.lsn is None else f"WAL record at {error.lsn}{wal.in_file(error.lsn)}"
         error.context = error.context or f"table {relations[0]}, {where}"
         raise
@@ -243,13 +245,15 @@ def _slices(rows: WalRows) -> Iterable[slice]:
 
 def _batch(
     plan: StretchPlan, relations: tuple[Relation, ...], number: NDArray[np.int64], rows: WalRows, wal: WalBytes, chunks: Chunks,
-    names: NameOf | None,
+    names: NameOf | None, room: AttributesRoom,
 ) -> Batch:  # fmt: skip
     relation = relations[0]
     try:
-        new = columns_of_tuples(relation, wal.buf, rows.new, rows.new_length, rows.turn, chunks)
+        new = columns_of_tuples(relation, wal.buf, rows.new, rows.new_length, rows.turn, chunks, room)
         old = (
-            columns_of_tuples(relation, wal.buf, rows.old, rows.old_length, rows.turn, chunks) if (rows.old >= 0).any() else None
+            columns_of_tuples(relation, wal.buf, rows.old, rows.old_length, rows.turn, chunks, room)
+            if (rows.old >= 0).any()
+            else None
         )
     except CorruptTuple as error:
         error.lsn = Lsn(int(rows.lsn[error.row]))
@@ -271,11 +275,12 @@ def columns_of_tuples(
     length: NDArray[np.int64],
     turn: NDArray[np.int64],
     chunks: Chunks,
+    room: AttributesRoom | None = None,
 ) -> list[Values]:
-    """The live columns of tuples of the relation; `turn` says which chunks serve a row. Raises CorruptTuple."""
+    """The live columns of tuples of the relation; `turn` says which chunks serve a row. In the `room` nothing of it stays. Raises CorruptTuple."""
     lengths = np.array([column.length for column in relation.columns], np.int64)
     aligns = np.array([column.align for column in relation.columns], np.int64)
-    attributes = deform(buf, at, length, lengths, aligns)
+    attributes = deform(buf, at, length, lengths, aligns, room)
     return [
         column_of(buf, attributes.of(i), column.length, column.missing, turn, chunks)
         for i, column in enumerate(relation.columns)

@@ -14,6 +14,7 @@ from tailrace.dataclass import dataclass
 from tailrace.decode import INSERT, NO_OLD, Batch, columns_of_tuples
 from tailrace.errors import CorruptFile
 from tailrace.model import PAGE_SIZE, Relation
+from tailrace.tuples.deform import AttributesRoom
 from tailrace.tuples.toast import Chunks
 
 
@@ -34,8 +35,9 @@ class RowsOfPages:
 
 
 def rows_of_pages(
-    pages: NDArray[np.uint8], first: int, relation: Relation, snapshot: MvccSnapshot, status: KnownStatus
-) -> RowsOfPages:
+    pages: NDArray[np.uint8], first: int, relation: Relation, snapshot: MvccSnapshot, status: KnownStatus,
+    room: AttributesRoom | None = None,
+) -> RowsOfPages:  # fmt: skip
     """Of pages that lie one after another; the first is block `first`. Raises StatusMissing, CorruptFile for what is no page of a table, and
     CorruptTuple for a tuple that is none of the relation's."""
     found = VisibleTuples.room(len(pages) // PAGE_SIZE)
@@ -46,7 +48,7 @@ def rows_of_pages(
         raise StatusMissing(missing)
     at, length = found.at[:seen], found.length[:seen]
     nothing = np.zeros(seen, np.int64)
-    new = columns_of_tuples(relation, pages, at, length, nothing, Chunks.none())
+    new = columns_of_tuples(relation, pages, at, length, nothing, Chunks.none(), room)
     batch = Batch(
         relations=(relation,), published_as=(relation,), number=nothing, columns=relation.live_columns, ordinal=nothing, lsn=nothing,
         sequence=nothing, kind=np.full(seen, INSERT, np.uint8), old_kind=np.full(seen, NO_OLD, np.uint8), new=new, old=None,

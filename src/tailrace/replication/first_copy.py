@@ -52,8 +52,8 @@ from tailrace.wire.copied_rows import CopiedRows
 
 THREADS = min(8, 2 * (os.cpu_count() or 1))
 """That copy at once, each in a session of its own: while one writes a file, its session waits."""
-_LOOK_AGAIN = 0.3
-"""Seconds from one look to the next."""
+_SOON, _LOOK_AGAIN = 0.01, 0.3
+"""Seconds from one look to the next, at first and at most."""
 _GO_ON = 2.0
 """Seconds after which tables that do not wait take a window at the latest, while transactions are waited for: a COMMIT may itself wait for that."""
 
@@ -182,7 +182,7 @@ class FirstCopy:
     def _window_to(self, end: Lsn) -> Pipeline | None:
         """A window from where the lake is that reaches so far: its columns where it ends are not older than those of the rows that are copied. None
         where more log lies in between than it has: what is copied already goes on, and the others begin behind that part."""
-        acquired, last = self.acquired, Lsn(0)
+        acquired, last, pause = self.acquired, Lsn(0), _SOON
         write_something(self._log.dsn, acquired.slot.database)
         while not self.is_stopping():
             self.check()
@@ -198,7 +198,8 @@ class FirstCopy:
                     return None
                 last = polled.span.stop
                 acquired.go_to(acquired.read_upto)
-            self.waiter.sleep(time.monotonic() + _LOOK_AGAIN)
+            self.waiter.sleep(time.monotonic() + pause)
+            pause = min(_LOOK_AGAIN, 2 * pause)
         return None
 
     def _take(self, snapshot: ServerSnapshot, window: Pipeline) -> list[TableApplied]:

@@ -44,7 +44,8 @@ class AttributeLayout(NamedTuple):
 
 
 class Attributes(NamedTuple):
-    """Where payloads lie, how long they are, and in which form: by attribute and row, or by row of one attribute."""
+    """Where payloads lie, how long they are, and in which form: by attribute and row, or by row of one attribute. Those that are not stored lie
+    nowhere, and have no length."""
 
     at: NDArray[np.int64]
     size: NDArray[np.int32]
@@ -119,11 +120,33 @@ def deform_row(buf, start, stop, layout, attributes, row):  # type: ignore[no-un
     return True
 
 
+class AttributesRoom:
+    """Room for the attributes of tuples that a thread takes one lot after another: memory that is new takes longer to get than to fill. What was put
+    there is there until it is asked for once more."""
+
+    def __init__(self) -> None:
+        self._kept = _new_attributes((0,))
+
+    def of(self, attributes: int, rows: int) -> Attributes:
+        """All NULL."""
+        shape, count = (attributes, rows), attributes * rows
+        if count > len(self._kept.form):
+            self._kept = _new_attributes((count,))
+        at, size, form = self._kept
+        found = Attributes(at[:count].reshape(shape), size[:count].reshape(shape), form[:count].reshape(shape))
+        found.form.fill(NULL)
+        return found
+
+
 def deform(
-    buf: NDArray[np.uint8], row_at: NDArray[np.int64], row_length: NDArray[np.int64], lengths: NDArray[np.int64], aligns: NDArray[np.int64]
+    buf: NDArray[np.uint8], row_at: NDArray[np.int64], row_length: NDArray[np.int64], lengths: NDArray[np.int64], aligns: NDArray[np.int64],
+    room: AttributesRoom | None = None,
 ) -> Attributes:  # fmt: skip
-    """Where the attributes lie, by attribute and row. Raises CorruptTuple for one that does not hold what its relation has."""
-    bad, attributes = _deformed(buf, Tuples(row_at, row_length), AttributeLayout(lengths, aligns))
+    """Where the attributes lie, by attribute and row; in that room, if there is one. Raises CorruptTuple for a tuple that does not hold what its
+    relation has."""
+    tuples, shape = Tuples(row_at, row_length), (len(lengths), len(row_at))
+    attributes = _new_attributes(shape) if room is None else room.of(*shape)
+    bad = deform_rows(buf, tuples, AttributeLayout(lengths, aligns), attributes)
     if bad >= 0:
         raise CorruptTuple(
             "tuple does not have the layout of its relation", row=bad, hint="The catalog state may not belong to this WAL."
@@ -140,10 +163,8 @@ def first_misfit(
 ) -> int:
     """The first tuple whose header or attributes run beyond its end, -1 if all keep within. The tuples themselves must lie in `buf`."""
     layout = AttributeLayout(np.array(lengths, np.int64), np.array(aligns, np.int64))
-    return _deformed(buf, Tuples(row_at, row_length), layout)[0]
+    return int(deform_rows(buf, Tuples(row_at, row_length), layout, _new_attributes((len(lengths), len(row_at)))))
 
 
-def _deformed(buf: NDArray[np.uint8], tuples: Tuples, layout: AttributeLayout) -> tuple[int, Attributes]:
-    shape = (len(layout.length), len(tuples.at))
-    attributes = Attributes(np.zeros(shape, np.int64), np.zeros(shape, np.int32), np.zeros(shape, np.uint8))
-    return deform_rows(buf, tuples, layout, attributes), attributes
+def _new_attributes(shape: tuple[int, ...]) -> Attributes:
+    return Attributes(np.empty(shape, np.int64), np.empty(shape, np.int32), np.full(shape, NULL, np.uint8))

@@ -1,9 +1,9 @@
 """The rows of a server's table under a snapshot, as one side of a comparison.
 
-In: a snapshot's sessions, a relation with the columns that are compared, and which rows. Out: sums by bucket, from one COPY of all rows in parts that
-go side by side. Only where sums differ it matters which row is where: then they are copied once more, each with its ctid, in the same snapshot, where
-a row keeps it; three numbers of each go into a file, in which the rows of buckets are found, and rows themselves are asked for by their ctid. To
-have the ctid sent with all rows at once would cost the server a quarter more.
+In: a snapshot's sessions, a relation with the columns that are compared, and which rows. Out: sums by bucket, from one COPY of all rows, or from the
+pages of the table's file, in parts that go side by side. Only where sums differ it matters which row is where: then all are copied, each with its
+ctid, in the same snapshot, where a row keeps it; three numbers of each go into a file, in which the rows of buckets are found, and rows themselves
+are asked for by their ctid. To have the ctid sent with all rows at once would cost the server a quarter more.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from numpy.typing import NDArray
 
 from tailrace.client.catalog_files import as_ours
 from tailrace.client.copy_out import copied_rows
+from tailrace.client.server_snapshot import TablePart
+from tailrace.client.table_pages import TablePages
 from tailrace.client.table_parts import BlockRange, block_ranges
 from tailrace.dataclass import dataclass
 from tailrace.model import Relation
@@ -61,9 +63,9 @@ class ServerRows:
 
     def __init__(
         self, sessions: Sessions, relation: Relation, style: ArrowStyle, columns: HashedColumns, leaves: Sequence[Leaf],
-        where: str | None, noted: Path,
+        where: str | None, noted: Path, pages: TablePages | None = None,
     ) -> None:  # fmt: skip
-        self._sessions, self._leaves, self._where, self._columns = sessions, leaves, where, columns
+        self._sessions, self._leaves, self._where, self._columns, self._pages = sessions, leaves, where, columns, pages
         self._copied, self._noted = CopiedRows(relation, style), noted
         self._lock, self._threads, self._are_noted = Lock(), sessions.qsize(), False
 
@@ -111,11 +113,18 @@ class ServerRows:
             yield from pool.map(lambda part: work(*part), parts)
 
     def _sums_of(self, number: int, blocks: BlockRange) -> BucketSums:
-        found, columns = BucketSums.none(), self._copied
-        command = f"SELECT {columns.select_list} FROM ONLY {self._leaves[number].quoted}{blocks.where(self._where)}"
-        for rows in self._copy(command, columns.fields):
-            found.add_rows(*self._columns.numbers(columns.batch(rows)))
+        found = BucketSums.none()
+        for batch in self._batches(number, blocks):
+            found.add_rows(*self._columns.numbers(batch))
         return found
+
+    def _batches(self, number: int, blocks: BlockRange) -> Iterator[pa.RecordBatch]:
+        if self._pages is not None:
+            yield from TablePart(self._sessions, self._copied, None, blocks, pages=self._pages)()
+            return
+        command = f"SELECT {self._copied.select_list} FROM ONLY {self._leaves[number].quoted}{blocks.where(self._where)}"
+        for rows in self._copy(command, self._copied.fields):
+            yield self._copied.batch(rows)
 
     def _note(self, number: int, blocks: BlockRange) -> None:
         for places, batch in self._placed(number, blocks.where(self._where)):

@@ -13,7 +13,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import field, replace
 from pathlib import Path
 
+from tailrace.client.copy_options import CopyStrategy
 from tailrace.client.server_snapshot import ServerSnapshot, ServerTable, await_commits, write_something
+from tailrace.client.table_pages import TablePages
 from tailrace.dataclass import dataclass
 from tailrace.errors import MissingHistory
 from tailrace.feed import Feed
@@ -24,6 +26,7 @@ from tailrace.pipeline.open_log import open_log
 from tailrace.sources.server_copy import ServerCopy, received_copy
 from tailrace.sources.source import Source
 from tailrace.storage.state_location import definitions_in
+from tailrace.types.encodings.server_encodings import codec_of_values
 from tailrace.verify.seen_feed import SeenFeed
 from tailrace.verify.server_rows import Leaf
 
@@ -41,11 +44,13 @@ WHERE t.isleaf AND c.relkind = 'r' ORDER BY c.oid
 
 @dataclass(frozen=True, slots=True)
 class SourceTable:
-    """A table with the columns that are wanted of it; `where` is the condition that its rows meet, and `leaves` are the tables that have them."""
+    """A table with the columns that are wanted of it; `where` is the condition that its rows meet, and `leaves` are the tables that have them. Its
+    rows are read from the `pages` of its file where there are such."""
 
     relation: Relation
     where: str | None
     leaves: Sequence[Leaf]
+    pages: TablePages | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +67,10 @@ class ServerSource:
     @classmethod
     @contextmanager
     def taken(
-        cls, dsn: str, database: str, since: Lsn, publications: tuple[str, ...], state: Path | None, tell: Callable[[str], None]
+        cls, dsn: str, database: str, since: Lsn, publications: tuple[str, ...], state: Path | None, tell: Callable[[str], None],
+        strategy: CopyStrategy = CopyStrategy.ROWS, wanted: Callable[[Relation], bool] = lambda _: True,
     ) -> Iterator[ServerSource]:  # fmt: skip
-        """Raises UsageError on a standby, and PeerError as the server does."""
+        """With the pages of those tables that are `wanted`, by that strategy. Raises UsageError on a standby, and PeerError as the server does."""
         await_commits(dsn, database)
         with ServerSnapshot.taken(dsn, database, THREADS, tell, lambda: False, awaits_older=False) as snapshot:
             assert snapshot is not None, "nobody stops it"
@@ -73,7 +79,7 @@ class ServerSource:
             start = since if since >= source.segments.first_lsn else None
             log = open_log(source, database, start_lsn=start, upto_lsn=snapshot.seen.end).feed()
             made = cls(snapshot, log, database, publications, state)
-            yield replace(made, tables={each.relation.oid: each for each in made._chosen()})
+            yield replace(made, tables={each.relation.oid: each for each in made._chosen(strategy, wanted)})
 
     @property
     def end(self) -> Lsn:
@@ -86,14 +92,19 @@ class ServerSource:
         published = self.log.publishing(self.publications, self.state) if self.publications else self.log
         return SeenFeed(published, self.snapshot.seen)
 
-    def _chosen(self) -> Iterator[SourceTable]:
+    def _chosen(self, strategy: CopyStrategy, wanted: Callable[[Relation], bool]) -> Iterator[SourceTable]:
         """One that the snapshot has not seen was made behind it, and has no rows there."""
         span, there = self.log.span, self.snapshot.tables
         definitions = definitions_in(self.state, span.system, span.database) if self.state else ()
-        for each in relations_to_copy(self.log.history, self.end, span, self.database, self.publications, definitions):
-            if (known := there.get(each.relation.oid)) is not None:
-                known.check_is(each.relation, self.end)
-                yield SourceTable(each.shown, each.where, self._leaves(each.relation.oid, known))
+        found = relations_to_copy(self.log.history, self.end, span, self.database, self.publications, definitions)
+        seen = [each for each in found if each.relation.oid in there]
+        for each in seen:
+            there[each.relation.oid].check_is(each.relation, self.end)
+        whole = [each.relation for each in seen if each.where is None and wanted(each.relation)]
+        pages = self.snapshot.in_pages(whole, codec_of_values(self.log.history.encoding), strategy)
+        for each in seen:
+            oid = each.relation.oid
+            yield SourceTable(each.shown, each.where, self._leaves(oid, there[oid]), pages.get(oid))
 
     def _leaves(self, oid: int, known: ServerTable) -> list[Leaf]:
         if known.kind == "r":

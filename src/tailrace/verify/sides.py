@@ -89,5 +89,5 @@ def sides_of(
         key = tuple(by_number[each] for each in key_of(compared))
         lake = LakeRows.of(found, HashedColumns(tuple(by_number.values()), key))
     columns = HashedColumns(tuple(column.name for column in compared.live_columns), key_of(compared))
-    server = ServerRows(source.snapshot.sessions, compared, style, columns, mine.leaves, mine.where, noted())
+    server = ServerRows(source.snapshot.sessions, compared, style, columns, mine.leaves, mine.where, noted(), mine.pages)
     return TableSides(name, compared, style, columns, server, lake, changed, unfit, note)

@@ -19,10 +19,12 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
-from tailrace.catalog.names.qualified_names import tables_named
+from tailrace.catalog.names.qualified_names import read_table_name, tables_named
+from tailrace.client.copy_options import CopyStrategy
 from tailrace.client.replication_connection import server_identity
 from tailrace.dataclass import dataclass
 from tailrace.errors import MissingHistory, UsageError
+from tailrace.model import Relation
 from tailrace.pipeline.runner import LocalRunner, Runner
 from tailrace.storage.scratch_folder import scratch_folder
 from tailrace.storage.store import Store
@@ -50,16 +52,29 @@ class TableCompared:
 
 
 @dataclass(frozen=True, slots=True)
+class VerifyOptions:
+    """`tables` are named as in SQL, all if there are none; of each so many rows that differ are `listed`. Publications of the lake may be defined in
+    `state`. The server's rows are read by that `strategy`."""
+
+    tables: Sequence[str] = ()
+    listed: int = 100
+    state: Path | None = None
+    strategy: CopyStrategy = CopyStrategy.ROWS
+
+
+_ALL_ROWS = VerifyOptions()
+
+
+@dataclass(frozen=True, slots=True)
 class Verification:
-    """`tables` are named as in SQL, all if there are none; of each so many rows that differ are `listed`. Rows are noted in `folder`."""
+    """Rows are noted in `folder`."""
 
     source: ServerSource
     rest: LakeAtRest
     runner: Runner
     folder: Path
-    tables: Sequence[str] = ()
-    listed: int = 100
-    tell: Callable[[str], None] = lambda _: None
+    options: VerifyOptions
+    tell: Callable[[str], None]
 
     def run(self) -> Iterator[TableCompared]:
         """Table by table, in the order of their names. Raises MissingHistory where rows differ, and the lake is so far behind that the server has no
@@ -118,7 +133,7 @@ class Verification:
         """Of the tables that are compared, in the order of their names."""
         names = {each.oid: (each.schema, each.name) for each in self.rest.tables}
         names |= {oid: (each.relation.schema, each.relation.name) for oid, each in self.source.tables.items()}
-        wanted = tables_named(self.tables, names.values())
+        wanted = tables_named(self.options.tables, names.values())
         return sorted((oid for oid, name in names.items() if not wanted or name in wanted), key=lambda oid: (names[oid], oid))
 
     def _sides(self, oid: int, noted: Callable[[], Path], *, is_own: bool) -> TableSides:
@@ -157,9 +172,9 @@ class Verification:
             lambda each: rows.numbers(runner, each), is_keyed=bool(sides.columns.key),
         )  # fmt: skip
         listed: list[RowDifference] = []
-        if found.rows and self.listed:
+        if found.rows and self.options.listed:
             ask = rows_of.rows if rows_of is not None else sides.lake.rows
-            few = found.first(self.listed)
+            few = found.first(self.options.listed)
             names = sides.columns.names
             listed = row_differences(few, sides.columns.key, names, ask, sides.lake.rows)
         return TableCompared(oid, sides, server.rows, found, listed)
@@ -167,7 +182,7 @@ class Verification:
 
 @contextmanager
 def verification(
-    store: Store, dsn: str, database: str, runner: Runner, tables: Sequence[str] = (), *, listed: int = 100, state: Path | None = None,
+    store: Store, dsn: str, database: str, runner: Runner, options: VerifyOptions = _ALL_ROWS,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Verification]:  # fmt: skip
     """Of this lake, with its server as it is now: for as long as the block lasts, the lake and the server's snapshot are at hand. Raises UsageError
@@ -179,9 +194,15 @@ def verification(
                 f'lake "{store.url}" is of system {catalog.system}, and the server is {system}',
                 hint="Give the server that the lake is of: one that was initialised anew is another.", sqlstate="55000",
             )  # fmt: skip
-        with ServerSource.taken(dsn, database, catalog.complete, catalog.publications, state, tell) as source:
+        names = {read_table_name(each) for each in options.tables}
+
+        def wanted(relation: Relation) -> bool:
+            return not names or (relation.schema, relation.name) in names
+
+        since, publications = catalog.complete, catalog.publications
+        with ServerSource.taken(dsn, database, since, publications, options.state, tell, options.strategy, wanted) as source:
             catalog.check_is_of(replace(source.log.span, publications=catalog.publications), store.url)
-            yield Verification(source, rest, runner, folder, tables, listed, tell)
+            yield Verification(source, rest, runner, folder, options, tell)
 
 
 def _of_unfit_value(oid: int, sides: TableSides, error: UsageError) -> TableCompared:

@@ -13,11 +13,19 @@ from tailrace.cli.arguments import database_of, parse_store_options
 from tailrace.cli.choice import On
 from tailrace.cli.loading import loading
 from tailrace.cli.verbs.options import JsonOption, OnOption, StoreOptions
+from tailrace.client.copy_options import CopyStrategy
 from tailrace.errors import TailraceError, UsageError
 from tailrace.sources.dsn import is_dsn
 
 _NOT_COMPARED = 2
 """The status of who could not compare, as diff's."""
+_StrategyOption = Annotated[
+    CopyStrategy,
+    typer.Option(
+        help="How the server's rows are read: by the server, row by row; or from the pages of tables' files, which costs it much less, but "
+        "is done by the same code of ours as a copy.",
+    ),
+]
 
 
 def verify(
@@ -52,6 +60,7 @@ def verify(
     repair: Annotated[
         bool, typer.Option("--repair", help="Make the rows of the lake that differ as the server has them.")
     ] = False,
+    copy_strategy: _StrategyOption = CopyStrategy.ROWS,
     option: StoreOptions = None,
     on: OnOption = On.AUTO,
     as_json: JsonOption = False,
@@ -59,7 +68,16 @@ def verify(
     """Compare a lake's rows with its server's at one LSN, or with another lake's; or a subscriber's with its publisher's, in two looks. Exits with 1
     where they differ, with 2 where it cannot tell."""
     options = parse_store_options(option)
-    _exit_by(lambda: _fits(source, to, repair=repair, has_store=bool(options or state), names_subscriptions=bool(subscription)))
+    _exit_by(
+        lambda: _fits(
+            source,
+            to,
+            repair=repair,
+            has_store=bool(options or state),
+            names_subscriptions=bool(subscription),
+            by_pages=copy_strategy is not CopyStrategy.ROWS,
+        )
+    )
     if is_dsn(source):
         database = database_of(source, database)
     if is_dsn(to):
@@ -71,12 +89,19 @@ def verify(
     with loading():
         from tailrace.cli import verify as work
     _exit_by(
-        lambda: work.verify(work.AskedComparison(source, database, to, options, tables or [], limit, state, on, repair, as_json))
+        lambda: work.verify(
+            work.AskedComparison(source, database, to, options, tables or [], limit, state, copy_strategy, on, repair, as_json)
+        )
     )
 
 
-def _fits(source: str, to: str, *, repair: bool, has_store: bool, names_subscriptions: bool) -> bool:
+def _fits(source: str, to: str, *, repair: bool, has_store: bool, names_subscriptions: bool, by_pages: bool) -> bool:
     """Raises UsageError for what cannot be asked of these two."""
+    if by_pages and (is_dsn(to) or not is_dsn(source)):
+        raise UsageError(
+            "--copy-strategy is for a lake that is compared with its server",
+            hint="Give the server's connection string as SOURCE.",
+        )
     if not is_dsn(to):
         if names_subscriptions:
             raise UsageError("--subscription is for a server that subscribes", hint="Give its connection string by --to.")

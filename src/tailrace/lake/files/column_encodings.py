@@ -54,6 +54,6 @@ def _is_packed_small(column: pa.Array) -> bool:
     distances = np.diff(values)[: (len(values) - 1) // _BLOCK * _BLOCK].reshape(-1, _BLOCK)
     if not distances.size:
         return False
-    above_least = (distances - distances.min(axis=1, keepdims=True)).view(np.uint64).reshape(-1, _MINIBLOCK)
+    above_least = (distances - distances.min(axis=1, keepdims=True)).astype(np.uint64).reshape(-1, _MINIBLOCK)
     bits = np.ceil(np.log2(above_least.max(axis=1) + 1.0))
     return float(bits.sum()) * _MINIBLOCK < distances.size * kind.bit_width * _PACKED

@@ -32,6 +32,8 @@ MOST_ROWS = 1 << 20
 several."""
 FILE_BYTES = 128 << 20
 """Of rows in memory that become one file."""
+_PAGES = {"max_rows_per_page": MOST_ROWS, "write_batch_size": 1 << 14}
+"""Pages of a column, of which there is no index, have as many rows as their bytes allow: a megabyte."""
 _INLINE = 64
 """So many positions may stand in the log itself, which every reader reads."""
 _VECTORS = "_dv"
@@ -121,7 +123,7 @@ class DataFiles:
         how = column_encodings(rows, packs_integers=self._packs_integers)
 
         def write(file: BinaryIO) -> None:
-            pq.write_table(rows, file, row_group_size=MOST_ROWS, metadata_collector=footers, **how)
+            pq.write_table(rows, file, row_group_size=MOST_ROWS, metadata_collector=footers, **_PAGES, **how)
 
         name = data_file_name(self.run, self.folder, full=full)
         self._written.add(name)
