@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -59,7 +60,7 @@ INSERT INTO t SELECT g / 4, 1 + (random() * 200000)::int, 1 + (random() * 10000)
 }
 """How each is made, and filled: one with texts that are long and not alike, pgbench's accounts, and TPC-H's lineitem, made of random numbers."""
 _AT_ONCE = 1_000_000
-_LOOK = 0.02
+_LOOK = 0.1
 _ENDS = 0.5
 
 
@@ -115,6 +116,7 @@ def main() -> None:
 
 
 def _psql(dsn: str, path: Path) -> float:
+    os.sync()  # nobody waits for what others have written
     began = time.monotonic()
     subprocess.run(["psql", dsn, "-qc", f"\\copy t TO '{path}' (format binary)"], check=True)
     taken = time.monotonic() - began
@@ -143,6 +145,7 @@ def _mirror(dsn: str, home: Path, strategy: str) -> tuple[float, float, int]:
         "--copy-strategy",
         strategy,
     )
+    os.sync()
     began, most = time.monotonic(), 0
     with subprocess.Popen(
         [sys.executable, "-m", "tailrace", "mirror", dsn, *where], stdout=subprocess.PIPE, text=True

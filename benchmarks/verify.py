@@ -5,8 +5,9 @@
     python benchmarks/verify.py --rows 3000000 --queries
 
 A table is filled and mirrored into a lake. Then, by turns, psql copies it in binary form (`\\copy … (format binary)`) to /dev/null, `tailrace
-verify` compares all of its rows, which are equal, and compares them once more when some were changed that the lake lacks. Seconds are those of the
-programs as they are typed, Python's start included, CPU seconds theirs and the server's; MB the most memory that they had, with files that they map.
+verify` compares all of its rows, which are equal, as the server copies them and from its pages, and compares them once more when some were changed
+that the lake lacks. Seconds are those of the programs as they are typed, Python's start included, CPU seconds theirs and the server's; MB the most
+memory that they had, with files that they map.
 
 With --subscriber it is a server that subscribes, with all rows equal, and CPU seconds are those of both servers.
 
@@ -38,6 +39,7 @@ from support.servers import Server
 
 TAILRACE = str(Path(sys.executable).with_name("tailrace"))
 _CHANGED = 10_000
+_BY_PAGES = "tailrace verify, by pages"
 _COPY = "psql \\copy (format binary)"
 _SETTINGS = {**SETTINGS, "max_wal_size": "20GB"}
 _TABLE = "CREATE TABLE t (id int PRIMARY KEY, v text, n numeric(12,2), at timestamptz)"
@@ -78,7 +80,7 @@ def main() -> None:
     options = parser.parse_args()
     with (
         tempfile.TemporaryDirectory(prefix="tailrace-bench-verify-") as home,
-        Server(MAJOR, _SETTINGS, dbname="app", wal_segment_mb=16, test_decoding=False) as server,
+        Server(MAJOR, _SETTINGS, dbname="app", wal_segment_mb=16, test_decoding=False, checksums=True) as server,
     ):
         server.say(
             _TABLE,
@@ -102,7 +104,11 @@ def _beside_a_lake(server: Server, home: Path, options: argparse.Namespace) -> M
     verify = [TAILRACE, "verify", server.dsn(), *lake]
     taken: dict[str, list[_Taken]] = {}
     for number in range(options.runs + 1):  # the first warms up
-        for name, words in ((_COPY, _psql(server)), ("tailrace verify", verify)):
+        for name, words in (
+            (_COPY, _psql(server)),
+            ("tailrace verify", verify),
+            (_BY_PAGES, [*verify, "--copy-strategy", "pages"]),
+        ):
             taken.setdefault(name, []).append(_measured(words, server))
         server.say(f"UPDATE t SET n = n + 1 WHERE id % {max(1, options.rows // _CHANGED)} = {number}")
         taken.setdefault("tailrace verify, changed rows", []).append(_measured(verify, server))

@@ -19,6 +19,15 @@ from tailrace.sources.dsn import is_dsn
 
 _NOT_COMPARED = 2
 """The status of who could not compare, as diff's."""
+_ToOption = Annotated[
+    str,
+    typer.Option(
+        "--to",
+        help="What is compared with it: a lake (a directory, or s3://, gs:// or abfss:// of a bucket), or the connection string of a server "
+        "that subscribes to SOURCE.",
+        metavar="URL",
+    ),
+]
 _StrategyOption = Annotated[
     CopyStrategy,
     typer.Option(
@@ -32,15 +41,7 @@ def verify(
     source: Annotated[
         str, typer.Argument(help="Connection string or URI of the server that the lake is of; or another lake.", metavar="SOURCE")
     ],
-    to: Annotated[
-        str,
-        typer.Option(
-            "--to",
-            help="What is compared with it: a lake (a directory, or s3://, gs:// or abfss:// of a bucket), or the connection string of a server "
-            "that subscribes to SOURCE.",
-            metavar="URL",
-        ),
-    ],
+    to: _ToOption,
     database: Annotated[str, typer.Option(help="Database whose tables are compared, if the connection string names none.")] = "",
     tables: Annotated[
         list[str] | None,
