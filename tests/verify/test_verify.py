@@ -466,6 +466,7 @@ def test_who_asks_wrongly_is_not_told_that_rows_differ(tailrace: Run, tmp_path: 
     for words, said in (
         (("host=127.0.0.1",), "no database is named"),
         ((str(tmp_path), "--repair"), "--repair is for a lake that is compared with its server"),
+        ((str(tmp_path), "--copy-strategy", "pages"), "--copy-strategy is for a lake that is compared with its server"),
     ):
         code, out, err = tailrace("verify", *words, "--to", str(tmp_path / "lake"))
         assert (code, out, said in err) == (2, "", True), (words, err)
