@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tailrace.tuples.deform import deform, first_misfit
+from tailrace.tuples.deform import AttributesRoom, deform, first_misfit
 from tailrace.tuples.errors import CorruptTuple
 from tailrace.tuples.varlena import EXTERNAL, LZ4, MISSING, NULL, PGLZ, PLAIN
 
@@ -72,8 +72,21 @@ def test_nulls_columns_added_later_and_no_tuple() -> None:
     buf = np.frombuffer(stored, np.uint8).copy()
     attributes = deform(buf, np.array([0, -1]), np.array([len(stored), 0]), *_layout(columns))
     assert attributes.form.tolist() == [[PLAIN, NULL], [NULL, NULL], [PLAIN, NULL], [MISSING, NULL]]
-    assert attributes.at[[0, 2], 0].tolist() == [len(stored) - 8, len(stored) - 4]
+    assert attributes.at[:, 0].tolist() == [len(stored) - 8, 0, len(stored) - 4, 0]
     assert [part.shape for part in attributes.of(2)] == [(2,)] * 3
+
+
+def test_room_that_had_others() -> None:
+    """What is stored lies where it does without a room, and of those before nothing counts."""
+    room, whole, sparse = AttributesRoom(), _tuple(ONE * 3, 3), _tuple(ONE, 2, nulls=(0,))
+    layout = _layout([INT, INT, INT])
+    for stored, rows in ((whole, 4), (sparse, 3), (whole, 1), (sparse, 5)):
+        given = np.frombuffer(stored, np.uint8).copy(), np.zeros(rows, np.int64), np.full(rows, len(stored), np.int64)
+        found, expected = deform(*given, *layout, room), deform(*given, *layout)
+        assert found.form.tolist() == expected.form.tolist()
+        is_stored = expected.form == PLAIN
+        assert found.at[is_stored].tolist() == expected.at[is_stored].tolist()
+        assert found.size[is_stored].tolist() == expected.size[is_stored].tolist()
 
 
 BADLY = [

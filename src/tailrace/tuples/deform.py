@@ -44,8 +44,8 @@ class AttributeLayout(NamedTuple):
 
 
 class Attributes(NamedTuple):
-    """Where payloads lie, how long they are, and in which form: by attribute and row, or by row of one attribute. Those that are not stored lie
-    nowhere, and have no length."""
+    """Where payloads lie, how long they are, and in which form: by attribute and row, or by row of one attribute. Of those that are
+    not stored place and length mean nothing."""
 
     at: NDArray[np.int64]
     size: NDArray[np.int32]
@@ -167,4 +167,4 @@ def first_misfit(
 
 
 def _new_attributes(shape: tuple[int, ...]) -> Attributes:
-    return Attributes(np.empty(shape, np.int64), np.empty(shape, np.int32), np.full(shape, NULL, np.uint8))
+    return Attributes(np.zeros(shape, np.int64), np.zeros(shape, np.int32), np.full(shape, NULL, np.uint8))

@@ -62,7 +62,7 @@ class VerifyOptions:
     strategy: CopyStrategy = CopyStrategy.ROWS
 
 
-_ALL_ROWS = VerifyOptions()
+_AS_BY_DEFAULT = VerifyOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +182,7 @@ class Verification:
 
 @contextmanager
 def verification(
-    store: Store, dsn: str, database: str, runner: Runner, options: VerifyOptions = _ALL_ROWS,
+    store: Store, dsn: str, database: str, runner: Runner, options: VerifyOptions = _AS_BY_DEFAULT,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Verification]:  # fmt: skip
     """Of this lake, with its server as it is now: for as long as the block lasts, the lake and the server's snapshot are at hand. Raises UsageError
