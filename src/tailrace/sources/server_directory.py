@@ -109,7 +109,7 @@ def backup_directory(
 def _received(dsn: str, wal: Path, redo: Lsn, tell: Callable[[str], None]) -> Iterator[Reception]:
     """Within the block the log comes in, from the redo pointer on."""
     with receiving(Receiver(dsn, wal, begin=redo, retries=False, tell=tell)) as reception:
-        reception.wait(redo)
+        reception.wait(Lsn(redo + 1))  # where a segment begins, its file may be there, and empty
         _check_reaches_back(wal, redo)
         yield reception
 
