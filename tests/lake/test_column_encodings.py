@@ -3,6 +3,7 @@ by marathons (`test_every_type.py`, `test_one_spark_session.py`)."""
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,13 +38,17 @@ TABLE = pa.table(
         "local": pa.array(COUNTED * 60_000_000, pa.timestamp("us")),
         "small": pa.array((COUNTED % 30_000).astype(np.int16)),
         "random": pa.array(_ANY.integers(-(2**62), 2**62, ROWS)),
+        "cents": _with_nulls([Decimal(at) / 100 for at in range(-2000, ROWS - 2000)], pa.decimal128(9, 2)),
+        "amount": pa.array([Decimal(at) * 10**10 for at in range(ROWS)], pa.decimal128(18, 3)),
+        "any_amount": pa.array([Decimal(each) for each in _ANY.integers(-(10**15), 10**15, ROWS).tolist()], pa.decimal128(18, 1)),
+        "wide": _with_nulls([Decimal(at) * 10**20 for at in range(ROWS)], pa.decimal128(38, 2)),
         "nothing": pa.nulls(ROWS, pa.int64()),
         "few": pa.array(COUNTED % 7),
         "price": pa.array(COUNTED * 0.01),
         "note": pa.array([f"a note about {at}" for at in range(ROWS)]),
     }
 )
-PACKED = {"id", "down", "day", "at", "local"}
+PACKED = {"id", "down", "day", "at", "local", "cents", "amount"}
 
 
 def written(folder: Path, table: pa.Table = TABLE, *, packs_integers: bool = True) -> tuple[Path, dict[str, str]]:

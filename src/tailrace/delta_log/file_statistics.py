@@ -146,7 +146,8 @@ def _of_chunk(kind: pa.DataType, chunk: pq.ColumnChunkMetaData) -> ColumnStatist
 def _value(kind: pa.DataType, raw: Any) -> Any:
     """What is stored as these bytes, or is this number already."""
     if pa.types.is_decimal(kind):
-        return Decimal(f"{int.from_bytes(raw, 'big', signed=True)}E{-kind.scale}")
+        unscaled = int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) else raw
+        return Decimal(f"{unscaled}E{-kind.scale}")
     return raw.decode() if _is_text(kind) else raw
 
 
