@@ -170,7 +170,10 @@ def missing_value(column: Column, style: ArrowStyle = DEFAULT) -> pa.Array:
     return to_arrow(Values.of_payloads([column.missing], column.length), column.live_type, column.typmod, style)
 
 
-APART = "The column's type was changed to one that does not hold all old values. Read the time before and after apart."
+APART = (
+    "The column's type was changed to one that does not hold all old values. Read the time before and after apart, or bring a lake up to there "
+    "(--until), and have the table copied again (--copy-again)."
+)
 
 
 def widened(

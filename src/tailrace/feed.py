@@ -16,6 +16,7 @@ import pyarrow as pa
 from tailrace.dataclass import dataclass
 from tailrace.errors import TailraceError
 from tailrace.model import Column, Comments, Lsn, Relation
+from tailrace.transactions.seen_transactions import SeenTransactions
 from tailrace.wal.log_fingerprint import Difference, LogFingerprint
 
 if TYPE_CHECKING:  # whoever only asks where a slot is loads no types
@@ -49,6 +50,8 @@ class WantedTable:
     since: int
     fill_missing: bool = False
     quarantine: IntoQuarantine | None = None
+    copied: SeenTransactions | None = None
+    """The transactions that a copy of the table has seen: what they changed is not wanted."""
 
 
 @dataclass(frozen=True, slots=True)

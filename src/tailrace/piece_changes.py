@@ -42,20 +42,22 @@ def changes_of_piece(
         oid = relation.rewrite_of or relation.oid
         commits = piece.facts.commit_lsn[batch.ordinal]
         later = commits >= wanted[oid].since
+        if (copied := wanted[oid].copied) is not None:
+            later &= copied.lack(commits, piece.facts.xid[batch.ordinal].astype(np.int64))
         if not later.any():
             continue
+        if not later.all():  # what is not wanted need not fit
+            batch, commits = batch.take(np.flatnonzero(later)), commits[later]  # noqa: PLW2901
         rewrite = relation.oid if relation.rewrite_of else 0
         if wanted[oid].quarantine is not None:
-            yield from _with_some_in_quarantine(
-                batch if later.all() else batch.take(np.flatnonzero(later)), piece, wanted[oid], rewrite
-            )
+            yield from _with_some_in_quarantine(batch, piece, wanted[oid], rewrite)
             continue
         try:
             changes = _changes_of(batch, piece, wanted[oid])
         except TailraceError as error:
-            yield _refused(oid, commits[later], batch.lsn[later], error)
+            yield _refused(oid, commits, batch.lsn, error)
             continue
-        yield TableChanges(oid, rewrite, changes if later.all() else changes.filter(pa.array(later)))
+        yield TableChanges(oid, rewrite, changes)
     if isinstance(piece, PublishedPiece) and piece.publisher.passed_over:
         yield PassedOver(frozenset(piece.publisher.passed_over))
 

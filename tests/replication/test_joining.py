@@ -488,3 +488,22 @@ def test_copied_again(server: Server, tmp_path: Path) -> None:
         done = ran(*_words(server, tmp_path, *more))
         assert (done.returncode, message in done.stderr) == (1, True), done.stderr
     _verify(server, tmp_path)
+
+
+def test_a_copy_takes_the_place_of_changes_that_do_not_fit(server: Server, tmp_path: Path) -> None:
+    """A type is changed, and no row written anew, as PostgreSQL needs none: where the table was there before, and where it was made since."""
+    server.say("CREATE PUBLICATION p FOR ALL TABLES", "CREATE TABLE old (id int PRIMARY KEY, at timestamptz)")
+    server.say("INSERT INTO old VALUES (1, now())")
+    _mirrored(server, tmp_path)
+    server.say(
+        "CREATE TABLE new (id int PRIMARY KEY, at timestamptz)", "INSERT INTO new VALUES (1, now())",
+        *(f"SET TimeZone = 'UTC'; ALTER TABLE {name} ALTER at TYPE timestamp; INSERT INTO {name} VALUES (2, now())" for name in ("old", "new")),
+    )  # fmt: skip
+    done = ran(*_words(server, tmp_path))
+    assert done.returncode == 1
+    assert "cannot read values of type timestamp[us, tz=UTC]" in done.stderr
+    assert "--copy-again" in done.stderr
+    assert _copied(server, tmp_path, "--copy-again", "old", "--copy-again", "new") == {"old", "new"}
+    server.say("UPDATE old SET at = at + interval '1 day'", "INSERT INTO new VALUES (3, now())")
+    _mirrored(server, tmp_path)
+    _verify(server, tmp_path)

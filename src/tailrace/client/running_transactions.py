@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tailrace.apply.seen_transactions import SeenTransactions
 from tailrace.model import Lsn
+from tailrace.transactions.seen_transactions import SeenTransactions
 
 Ask = Callable[[str], Any]
 BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"

@@ -17,7 +17,6 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
-from tailrace.apply.seen_transactions import SeenTransactions
 from tailrace.client.catalog_files import as_ours
 from tailrace.client.conninfo import conninfo_of
 from tailrace.client.copy_options import CopyStrategy
@@ -37,6 +36,7 @@ from tailrace.client.table_parts import BlockRange, block_ranges
 from tailrace.dataclass import dataclass
 from tailrace.errors import PeerError, UsageError
 from tailrace.model import Lsn, Relation
+from tailrace.transactions.seen_transactions import SeenTransactions
 from tailrace.types.quoting import quote_identifier
 from tailrace.wire.copied_rows import SETTINGS, CopiedRows
 

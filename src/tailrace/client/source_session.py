@@ -15,11 +15,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import field
 from typing import Any
 
-from tailrace.apply.seen_transactions import SeenTransactions
 from tailrace.client.conninfo import conninfo_of
 from tailrace.client.running_transactions import BEGIN, WITHOUT_TIMEOUTS, oldest_running, seen_by_snapshot, spend_xid, who_runs
 from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
+from tailrace.transactions.seen_transactions import SeenTransactions
 
 _SETTINGS = {"search_path": "", "synchronous_commit": "local", "row_security": "off"}
 """Of ours: a row that a policy hides from the role would be missing without a word, and is refused instead."""

@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
-from tailrace.apply.seen_transactions import SeenTransactions
 from tailrace.catalog.names.qualified_names import write_table_name
 from tailrace.checksummed_file import FileKind, fact
 from tailrace.dataclass import dataclass
@@ -23,6 +22,7 @@ from tailrace.feed import FeedSpan
 from tailrace.lake.folders import folder_name
 from tailrace.model import Lsn, Relation
 from tailrace.storage.store import ObjectChanged, Store
+from tailrace.transactions.seen_transactions import SeenTransactions
 from tailrace.wal.log_fingerprint import LogFingerprint
 
 CATALOG = "_tailrace/catalog"

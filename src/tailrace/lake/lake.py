@@ -16,7 +16,6 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
-from tailrace.apply.seen_transactions import SeenTransactions
 from tailrace.catalog.names.qualified_names import write_table_name
 from tailrace.changes import change_schema
 from tailrace.dataclass import dataclass
@@ -42,6 +41,7 @@ from tailrace.publications.subscription import only_columns
 from tailrace.storage.local_store import LocalStore
 from tailrace.storage.scratch_folder import scratch_folder
 from tailrace.storage.store import Store
+from tailrace.transactions.seen_transactions import SeenTransactions
 from tailrace.types.registry import ArrowStyle
 
 _STAGING = "_staging"
@@ -272,7 +272,7 @@ class Lake:
             if each.dropped is None:
                 raise UsageError(f"the oid of the table is that of one that was dropped at {table.dropped}", sqlstate="55000")
             return None
-        check_fit(each, feed.span)
+        check_fit(each.relation, feed.span)
         found = self.opened(table)
         start, style, position = catalog.complete, self.style, None
         if found.is_there:

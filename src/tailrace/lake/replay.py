@@ -33,7 +33,7 @@ from tailrace.lake.position import TablePosition, position_of
 from tailrace.lake.quarantine import NamedBatches, held_batch
 from tailrace.lake.staging import ChangesFiles, FileWritten, Staged, stage_rows
 from tailrace.lake.table import TableVersion
-from tailrace.lake.target_tables import TargetTable, kept_style
+from tailrace.lake.target_tables import TargetTable, check_fit, kept_style
 from tailrace.model import Lsn, Relation
 from tailrace.quarantine.definitions import read_relation
 from tailrace.quarantine.fitting import Unfit, fitted
@@ -213,6 +213,7 @@ class _TableReplay:
             self.catalog.database,
             tuple(sorted(self.catalog.publications)),
         )
+        check_fit(self.relation, span)
         dropped = self.table.dropped if held is not None else position.dropped if position is not None else None
         target = TargetTable(
             self.relation, dropped, self.style, self.found, position, span, lambda _: fingerprint, truncations=self._truncations,

@@ -20,7 +20,6 @@ from typing import Any
 import pyarrow as pa
 
 from tailrace.apply.net_change import NET_COLUMNS
-from tailrace.apply.seen_transactions import SeenTransactions
 from tailrace.dataclass import dataclass
 from tailrace.feed import ChangesOf, Feed, OrderKey, PassedOver, QuarantinedChanges, RefusedChanges, TableChanges, WantedTable
 from tailrace.lake.files.changes_file import ARROW, PARQUET, ChangesWriter, open_changes_file
@@ -29,6 +28,7 @@ from tailrace.storage.allocator import give_back
 from tailrace.storage.local_store import LocalStore
 from tailrace.storage.scratch_folder import scratch_folder
 from tailrace.storage.store import Store
+from tailrace.transactions.seen_transactions import SeenTransactions
 
 _NONE_YET = 2**63 - 1
 _PREFIX = "_staging-"
@@ -150,9 +150,11 @@ def stage_changes(
     """
     if feed.span.stop - feed.span.start >= _LARGE:
         give_back()  # what scanning had
+    if copied:
+        wanted = {oid: replace(each, copied=copied.get(oid)) for oid, each in wanted.items()}
     staged: dict[int, Staged] = {oid: Staged() for oid in wanted}
     passed_over: set[str] = set()
-    work = partial(write_changes, store, wanted, feed.changes, how, copied or {})
+    work = partial(write_changes, store, wanted, feed.changes, how)
     for part in feed.parts(oids, min((each.since for each in wanted.values()), default=0)):
         done(part.stretches - len(part.pieces))
         for results in feed.run(work, part.pieces):
@@ -178,7 +180,6 @@ def write_changes(
     wanted: Mapping[int, WantedTable],
     changes_of: ChangesOf,
     how: ChangesFiles,
-    copied: Mapping[int, SeenTransactions],
     piece: Any,
 ) -> list[FileWritten | RefusedChanges | PassedOver]:
     """Write the changes that a piece has for the tables `wanted` (by oid), a file for each table and rewrite, and one for what goes
@@ -193,13 +194,13 @@ def write_changes(
                 if here not in quarantined:
                     name = f"{_QUARANTINED}/{_staged_name(each.oid)}"
                     quarantined[here] = beside.enter_context(_ChangesFile(store, name, *here, written, is_quarantined=True))
-                if len(rows := _not_copied(each, copied)):
+                if len(rows := _not_copied(each, wanted)):
                     quarantined[here].add(rows)
                 continue
             if not isinstance(each, TableChanges):
                 written.append(each)
                 continue
-            rows = _not_copied(each, copied)
+            rows = _not_copied(each, wanted)
             if not len(rows):
                 continue
             if file is None or (file.oid, file.rewrite) != (each.oid, each.rewrite):
@@ -209,8 +210,10 @@ def write_changes(
     return written
 
 
-def _not_copied(changes: TableChanges | QuarantinedChanges, copied: Mapping[int, SeenTransactions]) -> pa.RecordBatch:
-    return copied[changes.oid].without(changes.rows) if changes.oid in copied else changes.rows
+def _not_copied(changes: TableChanges | QuarantinedChanges, wanted: Mapping[int, WantedTable]) -> pa.RecordBatch:
+    """Feeds may give what is copied already."""
+    copied = wanted[changes.oid].copied
+    return changes.rows if copied is None else copied.without(changes.rows)
 
 
 def stage_rows(store: Store, oid: int, rewrite: int, batches: Sequence[pa.RecordBatch], how: ChangesFiles) -> list[FileWritten]:

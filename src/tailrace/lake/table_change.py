@@ -37,7 +37,11 @@ from tailrace.types.registry import ArrowStyle
 CHUNK_BYTES = 128 << 20
 """Of changes that are in memory at once."""
 _EditOf = Callable[..., TableEdit]
-_ANEW = "The table was made in other types, up to {}. Remove its folder, and give the WAL from where its rows begin."
+_ANEW = (
+    "The table has rows in another type, up to {}. Have all written anew (ALTER TABLE … ALTER a_column TYPE its_type USING coalesce(a_column, "
+    "a_column)), or copied again (tailrace mirror --copy-again)."
+)
+"""Where a type is changed and its values stay as they are stored, a server writes nothing anew."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,12 +21,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from tailrace.apply.seen_transactions import SeenTransactions
 from tailrace.changes import row_schema
 from tailrace.copy_feed import CopiedTable, CopyFeed, CopyPiece
 from tailrace.dataclass import dataclass
 from tailrace.errors import Overtaken
-from tailrace.feed import FeedTable, TableTruncation
+from tailrace.feed import TableTruncation
 from tailrace.lake.catalog import LakeTable, no_table_any_more, something_else
 from tailrace.lake.files.data_files import DataFiles
 from tailrace.lake.files.file_changes import EditedFiles, FileChanges
@@ -43,6 +42,7 @@ from tailrace.lake.trouble import quarantine_copied
 from tailrace.model import Lsn, Relation
 from tailrace.quarantine.unfit_rows import UnfitRows
 from tailrace.storage.store import Store
+from tailrace.transactions.seen_transactions import SeenTransactions
 from tailrace.types.times.calendar import UNIX_TO_POSTGRES_USECS
 
 _SAID = 2.0
@@ -187,7 +187,7 @@ class TableCopy:
     def _target(self, copied: CopiedTable, table: LakeTable) -> TargetTable:
         lake, span, catalog = self.lake, self.feed.span, self.lake.catalog
         assert catalog is not None, "it awaits the tables"
-        check_fit(FeedTable(copied.relation), span)
+        check_fit(copied.relation, span)
         found, fingerprint_before = lake.opened(table), self.feed.fingerprint_before
         target = TargetTable(copied.relation, None, lake.style, found, None, span, fingerprint_before, comments=copied.comments)
         if not catalog.is_to_be_refilled(table.oid):
@@ -325,7 +325,7 @@ class _AsChanges:
         self._lake, self._files, self._staged = lake, files, dict[int, Staged]()
         wanted = {oid: target.wanted(fill_missing=False) for oid, target in targets.items()}
         how = lake.changes_files(list(targets.values()))
-        self.work = partial(write_changes, files, wanted, feed.changes, how, {})
+        self.work = partial(write_changes, files, wanted, feed.changes, how)
 
     def take(self, oid: int, result: list[FileWritten]) -> list[FileWritten]:
         """The files of rows that go into quarantine."""

@@ -81,7 +81,8 @@ _COPY_ANEW = (
     "The rows that were changed since cannot be told apart: "
     "ALTER TABLE … REPLICA IDENTITY FULL, remove the table's folder, and copy it anew."
 )
-_WRITE_ANEW = "Have all rows written anew: ALTER TABLE … REPLICA IDENTITY FULL, ALTER a_column TYPE its_type USING a_column."
+_WRITE_ANEW = "Have all rows written anew: ALTER TABLE … REPLICA IDENTITY FULL, ALTER a_column TYPE its_type USING coalesce(a_column, a_column)."
+"""Where USING names the column alone, a server writes nothing anew."""
 
 
 class TroubleWarning(UserWarning):
@@ -336,9 +337,9 @@ def _target(
         if position.lsn >= span.stop:
             return None
         part = check_reaches(span, position.lsn, _name(each.relation))
-        check_fit(each, span)
+        check_fit(each.relation, span)
         return make(style=kept_style(style, position), found=found, position=position, span=part)
-    check_fit(each, span)
+    check_fit(each.relation, span)
     if is_filled(folder) and not is_begun(folder):
         _check_not_just_made(folder, span, _name(each.relation))
         raise UsageError(
@@ -363,9 +364,8 @@ def kept_style(style: ArrowStyle, position: TablePosition) -> ArrowStyle:
     return replace(style, **{name: "text" for name in STYLES if position.style.get(name) == "text"})  # type: ignore[arg-type]
 
 
-def check_fit(each: FeedTable, span: FeedSpan) -> None:
+def check_fit(relation: Relation, span: FeedSpan) -> None:
     """Raise UsageError for what has no changes to follow; a partitioned table has, if its partitions are published as it."""
-    relation = each.relation
     if relation.kind == "p" and not span.publications:
         raise UsageError(
             f'"{_name(relation)}" is a partitioned table',
@@ -379,21 +379,20 @@ def check_fit(each: FeedTable, span: FeedSpan) -> None:
             hint="ALTER TABLE … SET LOGGED",
             sqlstate="42809",
         )
-    _check_columns(each)
+    _check_columns(relation)
 
 
-def _check_columns(each: FeedTable) -> None:
-    """Raise UsageError for columns that no Delta table has."""
-    relation = each.relation
+def _check_columns(relation: Relation) -> None:
+    """Raise UsageError for columns that no table of a lake has."""
     names: dict[str, str] = {}
     for column in relation.live_columns:
         other = names.setdefault(column.name.lower(), column.name)
         if other != column.name:
             raise UsageError(
-                f"columns {quote_identifier(other)} and {quote_identifier(column.name)} are one to Delta",
-                hint="It does not tell capitals from small letters. ALTER TABLE … RENAME COLUMN, and go on.",
+                f"columns {quote_identifier(other)} and {quote_identifier(column.name)} are one to readers of a lake",
+                hint="They do not tell capitals from small letters. ALTER TABLE … RENAME COLUMN, and go on.",
                 context=f"table {_name(relation)}", sqlstate="42701",
             )  # fmt: skip
     if not names:
         hint, context = "Give it one, or have publications choose the tables.", f"table {_name(relation)}"
-        raise UsageError("a Delta table has at least one column", hint=hint, context=context, sqlstate="42P16")
+        raise UsageError("a table of a lake has at least one column", hint=hint, context=context, sqlstate="42P16")

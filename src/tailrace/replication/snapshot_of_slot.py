@@ -19,7 +19,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.apply.seen_transactions import SeenTransactions
 from tailrace.client.receiver import received_upto
 from tailrace.client.source_session import SourceSession
 from tailrace.dataclass import dataclass
@@ -32,6 +31,7 @@ from tailrace.replication.service import NewSlot
 from tailrace.replication.timelines import timeline_at
 from tailrace.storage.segments import Segments
 from tailrace.storage.wakeup import ReaderSocket
+from tailrace.transactions.seen_transactions import SeenTransactions
 from tailrace.wal import xact
 
 _POLL = 0.05

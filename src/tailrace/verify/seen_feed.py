@@ -11,7 +11,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from tailrace.apply.seen_transactions import SeenTransactions
 from tailrace.dataclass import dataclass
 from tailrace.feed import (
     ChangesOf,
@@ -27,6 +26,7 @@ from tailrace.feed import (
     WantedTable,
 )
 from tailrace.model import Lsn, Relation
+from tailrace.transactions.seen_transactions import SeenTransactions
 from tailrace.wal.log_fingerprint import Difference, LogFingerprint
 
 

@@ -52,11 +52,13 @@ def _stored_integers(column: pa.Array) -> NDArray[np.int32] | NDArray[np.int64] 
     if pa.types.is_decimal128(kind):
         if kind.precision > max(_DIGITS_OF.values()):
             return None
-        lower = np.frombuffer(values.buffers()[1], np.int64)[::2][values.offset : values.offset + len(values)]
-        return lower.astype(np.int32) if kind.precision <= _DIGITS_OF[32] else lower
-    if not (pa.types.is_signed_integer(kind) or pa.types.is_date32(kind) or pa.types.is_timestamp(kind)) or kind.bit_width < 32:
+        unscaled = pa.Array.from_buffers(pa.decimal128(kind.precision, 0), len(values), values.buffers(), offset=values.offset)
+        values, bits = unscaled, 32 if kind.precision <= _DIGITS_OF[32] else 64
+    elif (pa.types.is_signed_integer(kind) or pa.types.is_date32(kind) or pa.types.is_timestamp(kind)) and kind.bit_width >= 32:
+        bits = kind.bit_width
+    else:
         return None
-    found: NDArray[np.int32] | NDArray[np.int64] = values.cast(pa.int64() if kind.bit_width == 64 else pa.int32()).to_numpy()
+    found: NDArray[np.int32] | NDArray[np.int64] = values.cast(pa.int64() if bits == 64 else pa.int32()).to_numpy()
     return found
 
 

@@ -45,8 +45,12 @@ class SeenTransactions:
         commits = changes["commit_lsn"].to_numpy()
         if not len(commits) or commits.min() >= self.end:
             return changes
-        stays = (commits >= self.end) | ~self._saw_changes(changes)
+        stays = self.lack(commits, changes["xid"].to_numpy().astype(np.int64))
         return changes if stays.all() else changes.filter(pa.array(stays))
+
+    def lack(self, commits: NDArray[np.int64], xids: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Of each of these top-level transactions, which commit there, whether its changes were not seen."""
+        return (commits >= self.end) | ~self.saw(xids)
 
     def within(self, changes: pa.RecordBatch) -> pa.RecordBatch:
         """Those of a batch of changes that were seen."""
