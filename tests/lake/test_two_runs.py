@@ -14,7 +14,6 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from deltalake.exceptions import CommitFailedError
 
 import tailrace
 from support import lake_writers
@@ -232,17 +231,6 @@ def test_a_folder_that_was_renamed_is_not_made_again(tmp_path):
     with pytest.raises(Overtaken, match="is not in its folder any more"):
         table.commit("t", FileChanges(added=(data.write(rows),)), CommitNote())
     assert DeltaTable(new).version() == DeltaTable(old).version() == 0
-
-
-def test_whose_compaction_comes_late(tmp_path):
-    """The deltalake that is installed sees that another has compacted the same files, for those who maintain tables with it."""
-    for number in range(3):
-        write_deltalake(tmp_path, pa.table({"a": [number] * 10}), mode="append")
-    stale, other = DeltaTable(tmp_path), DeltaTable(tmp_path)
-    other.optimize.compact()
-    with pytest.raises(CommitFailedError):
-        stale.optimize.compact()
-    assert read_table(tmp_path).num_rows == 30
 
 
 def test_all_commits_are_bound():

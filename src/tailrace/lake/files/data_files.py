@@ -28,7 +28,7 @@ from tailrace.lake.files.rows import deleted_rows, file_rows
 from tailrace.storage.store import Store
 
 MOST_ROWS = 1 << 20
-"""In a file, whose rows are one group without an index of pages: delta-rs (1.6.3) takes a deletion vector for another group's rows where there are
+"""In a file, whose rows are one group without an index of pages: delta-rs (before 1.6.4) takes a deletion vector for another group's rows where there are
 several."""
 FILE_BYTES = 128 << 20
 """Of rows in memory that become one file."""
