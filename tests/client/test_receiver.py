@@ -265,6 +265,7 @@ def test_what_a_kill_leaves_is_taken_up(tmp_path: Path) -> None:
     with Server(18, KEEPS) as server:
         server.say("CREATE TABLE t (id int, v text)")
         with _receiving(server, tmp_path / "a") as receiver:
+            _has(receiver, server)  # it begins where the server is once it asks
             server.say(FILL)
             end = _has(receiver, server)
         last = max((tmp_path / "a").glob("0*[0-9A-F]"))

@@ -28,8 +28,8 @@ from tailrace.lake.files.rows import deleted_rows, file_rows
 from tailrace.storage.store import Store
 
 MOST_ROWS = 1 << 20
-"""In a file, whose rows are one group without an index of pages: delta-rs (before 1.6.4) takes a deletion vector for another group's rows where there are
-several."""
+"""In a file, whose rows are one group without an index of pages: with a condition delta-rs before 1.6.4 takes a deletion vector for another group's
+rows."""
 FILE_BYTES = 128 << 20
 """Of rows in memory that become one file."""
 _PAGES = {"max_rows_per_page": MOST_ROWS, "write_batch_size": 1 << 14}
