@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy starts threads for linear algebra, which nobody does here, and they take 0.1 s of CPU
+# NumPy starts threads for linear algebra, which nobody does here, and they take 0.1 s of CPU.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from tailrace.cli import main  # noqa: E402 - imports NumPy
-from tailrace.cli.ending import leave  # noqa: E402
+from tailrace.cli import main
+from tailrace.cli.ending import leave
 
 
 def run() -> None:
