@@ -77,12 +77,9 @@ class TargetTable:
 
 
 _UP_TO_THERE = "Bring it up to there first, with a range that ends at {}."
-_COPY_ANEW = (
-    "The rows that were changed since cannot be told apart: "
-    "ALTER TABLE … REPLICA IDENTITY FULL, remove the table's folder, and copy it anew."
-)
 _WRITE_ANEW = "Have all rows written anew: ALTER TABLE … REPLICA IDENTITY FULL, ALTER a_column TYPE its_type USING coalesce(a_column, a_column)."
 """Where USING names the column alone, a server writes nothing anew."""
+_NOT_TOLD_APART = f"The rows that were changed since cannot be told apart. {_WRITE_ANEW}"
 
 
 class TroubleWarning(UserWarning):
@@ -128,7 +125,7 @@ class TableErrors:
             error.hint = f"Column {column} was given another type at {lsn}. {error.hint}"
         if relation is not None and isinstance(error, InsufficientLogging):
             if lost := self.feed.identity_lost(relation.oid):
-                helps = _UP_TO_THERE if error.lsn is not None and error.lsn < lost else _COPY_ANEW
+                helps = _UP_TO_THERE if error.lsn is not None and error.lsn < lost else _NOT_TOLD_APART
                 error.hint = f"The table lost its replica identity at {lost}. {helps.format(lost)}"
             else:
                 error.hint = _WRITE_ANEW
