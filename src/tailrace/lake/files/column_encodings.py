@@ -33,12 +33,11 @@ def column_encodings(rows: pa.Table, *, packs_integers: bool) -> dict[str, Any]:
     together = chunk.take(pa.array(np.arange(0, min(_SAMPLED, len(chunk)))))
     few, packed, compression = list[str](), dict[str, str](), dict[str, str]()
     for field, column, neighbours in zip(rows.schema, sample.columns, together.columns, strict=True):
-        integers = _stored_integers(neighbours) if packs_integers else None
         if pa.types.is_nested(field.type):
             few.append(f"{field.name}.list.element" if pa.types.is_list(field.type) else field.name)
         elif column.dictionary_encode().dictionary.nbytes < column.nbytes * _FEW:
             few.append(field.name)
-        elif integers is not None and _are_packed_small(integers):
+        elif (integers := _stored_integers(neighbours) if packs_integers else None) is not None and _are_packed_small(integers):
             packed[field.name], compression[field.name] = "DELTA_BINARY_PACKED", _NONE
         elif not _is_compressible(_bytes_of(neighbours) if integers is None else integers.tobytes()):
             compression[field.name] = _NONE
@@ -47,19 +46,23 @@ def column_encodings(rows: pa.Table, *, packs_integers: bool) -> dict[str, Any]:
 
 
 def _stored_integers(column: pa.Array) -> NDArray[np.int32] | NDArray[np.int64] | None:
-    """The values of a column that is stored as integers of 32 or 64 bits: others are stored in as many."""
-    kind, values = column.type, column.drop_null()
-    if pa.types.is_decimal128(kind):
-        if kind.precision > max(_DIGITS_OF.values()):
-            return None
-        unscaled = pa.Array.from_buffers(pa.decimal128(kind.precision, 0), len(values), values.buffers(), offset=values.offset)
-        values, bits = unscaled, 32 if kind.precision <= _DIGITS_OF[32] else 64
-    elif (pa.types.is_signed_integer(kind) or pa.types.is_date32(kind) or pa.types.is_timestamp(kind)) and kind.bit_width >= 32:
-        bits = kind.bit_width
-    else:
+    """The values of a column that is stored as integers, null ones left out."""
+    kind, bits = column.type, _stored_bits(column.type)
+    if not bits:
         return None
+    values = column.drop_null()
+    if pa.types.is_decimal(kind):
+        values = pa.Array.from_buffers(pa.decimal128(kind.precision, 0), len(values), values.buffers(), offset=values.offset)
     found: NDArray[np.int32] | NDArray[np.int64] = values.cast(pa.int64() if bits == 64 else pa.int32()).to_numpy()
     return found
+
+
+def _stored_bits(kind: pa.DataType) -> int:
+    """Of the integers as which values of the type are stored; 0 where they are stored otherwise, or in more bits than they have."""
+    if pa.types.is_decimal128(kind):
+        return next((bits for bits, digits in _DIGITS_OF.items() if kind.precision <= digits), 0)
+    is_integer = pa.types.is_signed_integer(kind) or pa.types.is_date32(kind) or pa.types.is_timestamp(kind)
+    return kind.bit_width if is_integer and kind.bit_width >= min(_DIGITS_OF) else 0
 
 
 def _bytes_of(column: pa.Array) -> bytes:
