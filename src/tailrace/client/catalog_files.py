@@ -24,9 +24,12 @@ from tailrace.client.refusals import remedy_of
 from tailrace.dataclass import dataclass
 from tailrace.errors import PeerError, TailraceError, UsageError
 from tailrace.model import Lsn
+from tailrace.storage.segment import segment_name
 from tailrace.wal.index import TRACKED_CATALOGS
 
 _PIECE = 1 << 20
+_BEFORE = 32 << 20
+"""Bytes of log that are of use before an LSN: transactions are whole from where the log says which of them run."""
 _CONTROL, _CONTROL_BYTES = "global/pg_control", 8192
 
 _MULTIXACTS_PER_FILE, _MEMBERS_PER_FILE = 1 << 16, 52352
@@ -89,6 +92,14 @@ class ServerFiles:
     def control(self) -> ControlFile:
         """The server's pg_control, as it is."""
         return read_control(self.piece(_CONTROL, 0, _CONTROL_BYTES) or b"", _CONTROL)
+
+    def log_begins(self, control: ControlFile, before: Lsn) -> Lsn:
+        """The first byte of the segments that are there whole up to this LSN, of some before it; the LSN itself where none is."""
+        size, behind = control.segment_size, -(-before // control.segment_size)
+        first, nearest = behind, max(before - _BEFORE, 0) // size
+        while first > nearest and self.piece(f"pg_wal/{segment_name(control.timeline, first - 1, size)}", 0, 1):
+            first -= 1
+        return min(before, Lsn(first * size))
 
     def obstacle(self, database: str) -> TailraceError | None:
         """Why the catalogs' files cannot be read here, if something is in the way. While full_page_writes is off, pages would count that are torn."""

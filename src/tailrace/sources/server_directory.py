@@ -52,7 +52,7 @@ def server_directory(
     dsn: str, database: str, path: Path, wal: Path, tell: Callable[[str], None], since: Lsn | None = None
 ) -> Iterator[ServerDirectory]:
     """Make one at `path`, with `wal` as its pg_wal. The log is received there until the block ends: by this process, if by no other; from the last
-    checkpoint on, or from `since`, if that lies before it.
+    checkpoint on, or from `since` and a little before it, if that lies before the checkpoint.
 
     Raises:
         PeerError: what the server said, with what is missing of rights.
@@ -62,7 +62,7 @@ def server_directory(
         if (obstacle := files.obstacle(database)) is not None:
             raise obstacle
         control = files.control()
-        begin = control.redo if since is None else min(since, control.redo)
+        begin = control.redo if since is None else min(files.log_begins(control, since), control.redo)
         with _received(dsn, wal, begin, tell) as reception:
             upto = copy_catalog_files(files, database, path, wal)
             reception.wait(upto)

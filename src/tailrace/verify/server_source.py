@@ -13,7 +13,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import field, replace
 from pathlib import Path
 
-from tailrace.client.catalog_files import ServerFiles
 from tailrace.client.copy_options import CopyStrategy
 from tailrace.client.server_snapshot import ServerSnapshot, ServerTable, await_commits, write_something
 from tailrace.client.table_pages import TablePages
@@ -26,15 +25,12 @@ from tailrace.pipeline.log_feed import LogFeed
 from tailrace.pipeline.open_log import open_log
 from tailrace.sources.server_copy import ServerCopy, received_copy
 from tailrace.sources.source import Source
-from tailrace.storage.segment import segment_name
 from tailrace.storage.state_location import definitions_in
 from tailrace.types.encodings.server_encodings import codec_of_values
 from tailrace.verify.seen_feed import SeenFeed
 from tailrace.verify.server_rows import Leaf
 
 THREADS = min(4, os.cpu_count() or 1)
-_BEFORE = 32 << 20
-"""Bytes of log before the LSN that is asked for: as many of them as the server still has."""
 _LEAVES = """
 SELECT n.nspname::text, c.relname::text, pg_relation_size(c.oid)
 FROM pg_partition_tree(%s::oid::regclass) t JOIN pg_class c ON c.oid = t.relid JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -120,23 +116,8 @@ def _received(dsn: str, database: str, since: Lsn) -> Source:
     """What the server has of its log from there on, and from a little before it, with its catalogs: transactions are whole from where the log says
     which of them run. Where the server has no more of it, from its last checkpoint on."""
     with suppress(MissingHistory):
-        return _opened(received_copy(dsn, database, None, 0, lambda _: None, _begins(dsn, database, since)))
+        return _opened(received_copy(dsn, database, None, 0, lambda _: None, since))
     return _opened(received_copy(dsn, database, None, 0, lambda _: None))
-
-
-def _begins(dsn: str, database: str, since: Lsn) -> Lsn:
-    """The first segment's first byte of those that the server has whole up to `since`, or of those that are near enough; itself if it has none."""
-    with ServerFiles.connected(dsn, database) as files:
-        if (obstacle := files.obstacle(database)) is not None:
-            raise obstacle
-        control = files.control()
-        size, timeline = control.segment_size, control.timeline
-        before = max(since - 1, 0) // size
-        nearest = max(since - _BEFORE, 0) // size
-        first = before + 1
-        while first > nearest and files.piece(f"pg_wal/{segment_name(timeline, first - 1, size)}", 0, 1):
-            first -= 1
-    return min(since, Lsn(first * size))
 
 
 def _opened(copy: ServerCopy) -> Source:
