@@ -46,16 +46,15 @@ def changes_of_piece(
             later &= copied.lack(commits, piece.facts.xid[batch.ordinal].astype(np.int64))
         if not later.any():
             continue
-        if not later.all():  # what is not wanted need not fit
-            batch, commits = batch.take(np.flatnonzero(later)), commits[later]  # noqa: PLW2901
+        mine = batch if later.all() else batch.take(np.flatnonzero(later))  # what is not wanted need not fit
         rewrite = relation.oid if relation.rewrite_of else 0
         if wanted[oid].quarantine is not None:
-            yield from _with_some_in_quarantine(batch, piece, wanted[oid], rewrite)
+            yield from _with_some_in_quarantine(mine, piece, wanted[oid], rewrite)
             continue
         try:
-            changes = _changes_of(batch, piece, wanted[oid])
+            changes = _changes_of(mine, piece, wanted[oid])
         except TailraceError as error:
-            yield _refused(oid, commits, batch.lsn, error)
+            yield _refused(oid, commits[later], mine.lsn, error)
             continue
         yield TableChanges(oid, rewrite, changes)
     if isinstance(piece, PublishedPiece) and piece.publisher.passed_over:

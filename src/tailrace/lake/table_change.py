@@ -28,7 +28,7 @@ from tailrace.lake.files.workers import HERE, Workers
 from tailrace.lake.position import TableIdentity, TablePosition, columns_of
 from tailrace.lake.staging import FileWritten, Staged
 from tailrace.lake.table import OpenTable, TableVersion
-from tailrace.lake.target_tables import TargetTable
+from tailrace.lake.target_tables import WRITES_ANEW, TargetTable
 from tailrace.lake.wide_change import ChangesApplied, apply_wide
 from tailrace.model import Relation
 from tailrace.storage.store import Store
@@ -38,10 +38,9 @@ CHUNK_BYTES = 128 << 20
 """Of changes that are in memory at once."""
 _EditOf = Callable[..., TableEdit]
 _ANEW = (
-    "The table has rows in another type, up to {}. Have all written anew (ALTER TABLE … ALTER a_column TYPE its_type USING coalesce(a_column, "
-    "a_column)), or copied again (tailrace mirror --copy-again)."
+    "The table has rows in another type, up to {}. "
+    f"Have all written anew (ALTER TABLE … {WRITES_ANEW}), or copied again (tailrace mirror --copy-again)."
 )
-"""Where a type is changed and its values stay as they are stored, a server writes nothing anew."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,8 +77,9 @@ class TargetTable:
 
 
 _UP_TO_THERE = "Bring it up to there first, with a range that ends at {}."
-_WRITE_ANEW = "Have all rows written anew: ALTER TABLE … REPLICA IDENTITY FULL, ALTER a_column TYPE its_type USING coalesce(a_column, a_column)."
-"""Where USING names the column alone, a server writes nothing anew."""
+WRITES_ANEW = "ALTER a_column TYPE its_type USING coalesce(a_column, a_column)"
+"""Of an ALTER TABLE. Where USING names the column alone, a server writes nothing anew."""
+_WRITE_ANEW = f"Have all rows written anew: ALTER TABLE … REPLICA IDENTITY FULL, {WRITES_ANEW}."
 _NOT_TOLD_APART = f"The rows that were changed since cannot be told apart. {_WRITE_ANEW}"
 
 
