@@ -85,7 +85,9 @@ class Storm:
 
 
 def _subscribe(there: Server, served: Served) -> None:
-    there.say(f"CREATE SUBSCRIPTION s CONNECTION '{served.dsn()}' PUBLICATION p WITH (binary = true)")
+    """With synchronous_commit = on, since PostgreSQL itself may lose rows without it (`test_crashed_subscriber`)."""
+    options = "binary = true, synchronous_commit = 'on'"
+    there.say(f"CREATE SUBSCRIPTION s CONNECTION '{served.dsn()}' PUBLICATION p WITH ({options})")
 
 
 def _is_ready(there: Server) -> bool:

@@ -1,0 +1,75 @@
+"""A subscriber whose server crashes after its worker has begun anew: what PostgreSQL itself loses with synchronous_commit = off, and not with on.
+
+A worker that begins anew says of what it has applied before that it is flushed, whether or not it is (`get_flush_position` in
+`replication/logical/worker.c`, which knows of the transactions of its own process only). So the publisher does not give it again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from support.served import Served
+from support.servers import Server
+from support.waiting import until
+
+pytestmark = pytest.mark.postgres
+SELDOM_FLUSHED: dict[str, str | int] = {"wal_writer_delay": "10s", "wal_retrieve_retry_interval": "200ms"}
+
+
+@contextmanager
+def _published_by(what: str, source: Server, home: Path) -> Iterator[Served | None]:
+    if what == "a server":
+        yield None
+    else:
+        with Served(source.dsn(), home / "state") as served:
+            yield served
+
+
+@pytest.mark.parametrize("publisher", ["a server", "tailrace"])
+@pytest.mark.parametrize("commit", ["off", "on"])
+@pytest.mark.marathon
+def test_what_was_not_flushed(publisher: str, commit: str, tmp_path: Path) -> None:
+    with Server(18, {"wal_level": "logical"}) as source, Server(18, SELDOM_FLUSHED) as there:
+        for side in (source, there):
+            side.say("CREATE TABLE t (id int PRIMARY KEY)")
+        source.say("CREATE PUBLICATION p FOR ALL TABLES")
+        with _published_by(publisher, source, tmp_path) as served:
+            dsn = source.dsn() if served is None else served.dsn()
+            there.say(f"CREATE SUBSCRIPTION s CONNECTION '{dsn}' PUBLICATION p WITH (synchronous_commit = {commit})")
+            until(lambda: bool(there.value("SELECT bool_and(srsubstate = 'r') FROM pg_subscription_rel")))
+            there.checkpoint()  # else the copy is lost, too, and made anew
+            for row in range(1, 10):
+                _applied(source, there, row)
+                written = there.value("SELECT pg_current_wal_insert_lsn()")
+                _begin_anew(source, there, served)
+                if commit == "on" or not there.value(f"SELECT pg_current_wal_flush_lsn() >= '{written}'"):
+                    break  # else the WAL writer has just been at work
+            there.crash()
+            there.start()
+            _applied(source, there, 0)
+            assert there.value(f"SELECT count(*) FROM t WHERE id = {row}") == (0 if commit == "off" else 1)
+
+
+def _begin_anew(source: Server, there: Server, served: Served | None) -> None:
+    """The subscriber's worker ends, and another says how far it is."""
+    before = _worker(there)
+    if served is None:
+        source.say("SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = 's'")
+    else:
+        served.kill()
+        served.start()
+    until(lambda: _worker(there) not in (None, before))
+    time.sleep(2)
+
+
+def _worker(there: Server) -> object:
+    return there.value("SELECT max(pid) FROM pg_stat_subscription WHERE relid IS NULL")
+
+
+def _applied(source: Server, there: Server, row: int) -> None:
+    source.say(f"INSERT INTO t VALUES ({row})")
+    until(lambda: there.value(f"SELECT count(*) FROM t WHERE id = {row}") == 1)
