@@ -4,9 +4,9 @@
     python benchmarks/verify.py --rows 3000000 --subscriber
     python benchmarks/verify.py --rows 3000000 --queries
 
-A table is filled and mirrored into a lake. Then, by turns, psql copies it in binary form (`\\copy … (format binary)`) to /dev/null, `tailrace
-verify` compares all of its rows, which are equal, as the server copies them and from its pages, and compares them once more when some were changed
-that the lake lacks. Seconds are those of the programs as they are typed, Python's start included, CPU seconds theirs and the server's; MB the most
+A table is filled and mirrored into a lake. Then, by turns, psql copies it in binary form (`\\copy … (format binary)`) to /dev/null and to a file,
+`tailrace verify` compares all of its rows, which are equal, as it does by itself and as the server copies them, and compares them once more when some
+were changed that the lake lacks. Seconds are those of the programs as they are typed, Python's start included, CPU seconds theirs and the server's; MB the most
 memory that they had, with files that they map.
 
 With --subscriber it is a server that subscribes, with all rows equal, and CPU seconds are those of both servers.
@@ -39,8 +39,8 @@ from support.servers import Server
 
 TAILRACE = str(Path(sys.executable).with_name("tailrace"))
 _CHANGED = 10_000
-_BY_PAGES = "tailrace verify, by pages"
-_COPY = "psql \\copy (format binary)"
+_BY_ROWS = "tailrace verify, row by row"
+_COPY, _TO_FILE = "psql \\copy (format binary)", "the same, to a file"
 _SETTINGS = {**SETTINGS, "max_wal_size": "20GB"}
 _TABLE = "CREATE TABLE t (id int PRIMARY KEY, v text, n numeric(12,2), at timestamptz)"
 _CHAIN = "hashint4extended(id, hashtextextended(v, {}))"
@@ -106,8 +106,9 @@ def _beside_a_lake(server: Server, home: Path, options: argparse.Namespace) -> M
     for number in range(options.runs + 1):  # the first warms up
         for name, words in (
             (_COPY, _psql(server)),
+            (_TO_FILE, _psql(server, home / "t.binary")),
             ("tailrace verify", verify),
-            (_BY_PAGES, [*verify, "--copy-strategy", "pages"]),
+            (_BY_ROWS, [*verify, "--copy-strategy", "rows"]),
         ):
             taken.setdefault(name, []).append(_measured(words, server))
         server.say(f"UPDATE t SET n = n + 1 WHERE id % {max(1, options.rows // _CHANGED)} = {number}")
@@ -134,9 +135,9 @@ def _beside_a_subscriber(server: Server, runs: int) -> Mapping[str, list[_Taken]
     return taken
 
 
-def _psql(server: Server) -> list[str]:
+def _psql(server: Server, path: Path = Path("/dev/null")) -> list[str]:
     program = find_build(MAJOR, test_decoding=False).bin("psql")
-    return [str(program), "-qX", server.dsn(), "-c", r"\copy t TO /dev/null (FORMAT binary)"]
+    return [str(program), "-qX", server.dsn(), "-c", rf"\copy t TO '{path}' (FORMAT binary)"]
 
 
 def _write_taken(taken: Mapping[str, list[_Taken]], title: str, runs: int) -> None:

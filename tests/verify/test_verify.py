@@ -26,6 +26,7 @@ from support.storm import begin, different, storm
 from support.waiting import until
 from tailrace.client.copy_options import CopyStrategy
 from tailrace.client.server_snapshot import await_commits
+from tailrace.client.table_pages import TablePages
 from tailrace.errors import PeerError
 from tailrace.lake.catalog import StoredCatalog
 from tailrace.pipeline.runner import LocalRunner
@@ -117,18 +118,24 @@ def _complete(home: Path) -> int:
 # -- what one table cannot take ------------------------------------------------------------------------------------------------------------
 
 
-def test_one_unfit_value_leaves_the_other_tables(server: Server, tmp_path: Path) -> None:
-    server.say("CREATE TABLE a (id int PRIMARY KEY, v numeric(10,2))", "CREATE TABLE b (id int PRIMARY KEY, v numeric(10,2))")
-    server.say("INSERT INTO a VALUES (1, 1)", "INSERT INTO b VALUES (1, 1), (2, 2)")
+def test_unfit_values_leave_the_other_tables(server: Server, tmp_path: Path) -> None:
+    """More of them than there are sessions, of which each is wanted for the next table."""
+    unfit, others = [f"a{number}" for number in range(server_source.THREADS + 1)], ("b", "c")
+    server.say(*(f"CREATE TABLE {name} (id int PRIMARY KEY, v numeric(10,2))" for name in (*unfit, *others)))
+    server.say(*(f"INSERT INTO {name} VALUES (1, 1), (2, 2)" for name in (*unfit, *others)))
     lake = _mirrored(server, tmp_path)
-    server.say("INSERT INTO a VALUES (2, 'NaN')", "INSERT INTO b VALUES (3, 3)")
+    server.say(*(f"INSERT INTO {name} SELECT g, 3 FROM generate_series(3, 30000) g" for name in (*unfit, *others)))
+    server.say(*(f"UPDATE {name} SET v = 'NaN' WHERE id = 10" for name in unfit))
     found = _differing(server, lake)
-    assert list(found) == ["public.a"]
-    assert found["public.a"].startswith("a value of the source cannot be in the lake: numeric NaN does not fit decimal128(10, 2)")
+    assert set(found) == {f"public.{name}" for name in unfit}
+    assert all(
+        each.startswith("a value of the source cannot be in the lake: numeric NaN does not fit decimal128(10, 2)")
+        for each in found.values()
+    )
     done = _verify(server, lake)
     assert done.returncode == 1, done.stderr
-    assert "1 table, 3 rows compared" in done.stdout
-    assert done.stdout.rstrip().endswith("no row differs; 1 table was not compared")
+    assert "2 tables, 60,000 rows compared" in done.stdout
+    assert done.stdout.rstrip().endswith(f"no row differs; {len(unfit)} tables were not compared")
 
 
 def test_a_held_table_leaves_the_others(server: Server, tmp_path: Path) -> None:
@@ -326,6 +333,29 @@ def test_rows_without_a_key(server: Server, tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
+def test_pages_that_say_otherwise_than_the_server(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server is asked for some blocks of each part; and for all rows where it gives others than were found in the pages."""
+    server.say(
+        "CREATE TABLE t (id int PRIMARY KEY, v text)", "INSERT INTO t SELECT g, repeat('x', 500) FROM generate_series(1, 20000) g"
+    )
+    lake = _mirrored(server, tmp_path)
+    found, whole = set[str](), TablePages.rows
+
+    def all_but_one(*given: Any) -> Iterator[Any]:
+        for batch in whole(*given):
+            found.add(given[0].path)
+            yield batch.slice(1)
+
+    monkeypatch.setattr(TablePages, "rows", all_but_one)
+    with pytest.warns(
+        UserWarning, match=r"table public\.t: blocks \d+ to \d+ have other rows in the file .*; the server is asked for all rows"
+    ):
+        compared = _compared_by(CopyStrategy.PAGES, server, lake)["public.t"]
+    assert len(found) == 1
+    assert not compared.differs
+    assert compared.rows == 20_000
+
+
 def test_partitions(server: Server, tmp_path: Path) -> None:
     """Each in a table of its own; or as one, published as a whole."""
     server.say(

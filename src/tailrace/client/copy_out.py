@@ -11,6 +11,7 @@ import os
 import select
 import time
 from collections.abc import Generator, Iterator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from tailrace.wire.messages import CopyData, ErrorResponse, Query, ReadyForQuery
 _BUFFER = 4 << 20
 _ENOUGH = 2 << 20
 """Bytes from which on it is worth to look at what has come: each look costs a fraction of a millisecond, whatever it finds."""
-_GATHERED = 0.0002
+_GATHERED = 0.0005
 """Seconds to sleep once something has come: a server sends 8 kB at a time, and to be woken for each would cost more than to read it."""
 _PATIENCE = 100
 """Milliseconds after which what has come is looked at, however little it is."""
@@ -34,22 +35,36 @@ _DATA = ord("d")
 _READY = b"Z\0\0\0\5"
 
 
-def copied_rows(session: Any, command: str, columns: int, rate: CopyRate | None = None) -> Generator[CopiedFields]:
-    """The rows that a COPY in binary form brings, some at a time; each are there until the next are asked for. The session of one that is not read to
-    its end is closed. Raises PeerError as the server does, and for what are no such rows."""
-    copy, header = CopyOut(session, command, rate), -1
+def copied_rows(
+    session: Any, command: str, columns: int, rate: CopyRate | None = None, *, keeps_session: bool = False
+) -> Generator[CopiedFields]:  # fmt: skip
+    """The rows that a COPY in binary form brings, some at a time; each are there until the next are asked for. Where they are not asked for to the
+    end, the session is closed; or the rest is passed over, if the session is to be kept. Raises PeerError as the server does, and for what are no
+    such rows."""
+    copy = CopyOut(session, command, rate)
+    rows = _rows(copy, columns)
     try:
-        while (data := copy.read()) is not None:
-            if header < 0:
-                header = header_size(data[MESSAGE : MESSAGE + 32].tobytes())
-            rows = CopiedFields.of(data, columns, header=header)
-            header = 0
-            if len(rows):
-                yield rows
-            copy.use(rows.used)
+        for each in rows:  # noqa: UP028 - yield from would close them with this
+            yield each
     finally:
+        if keeps_session:
+            with suppress(PeerError):
+                for _ in rows:
+                    pass
         if not copy.is_over:
             session.close()
+
+
+def _rows(copy: CopyOut, columns: int) -> Iterator[CopiedFields]:
+    header = -1
+    while (data := copy.read()) is not None:
+        if header < 0:
+            header = header_size(data[MESSAGE : MESSAGE + 32].tobytes())
+        rows = CopiedFields.of(data, columns, header=header)
+        header = 0
+        if len(rows):
+            yield rows
+        copy.use(rows.used)
 
 
 class CopyOut:

@@ -99,7 +99,7 @@ class ServerTable:
 @dataclass(frozen=True, slots=True)
 class TablePart:
     """Some of a table's rows, which whoever reads them copies in one of the `sessions`. With `keeps_unfit`, rows that the lake's columns cannot hold
-    are given as they are."""
+    are given as they are; where they are an error and others go on, `keeps_session` leaves them the session."""
 
     sessions: SimpleQueue[Any]
     rows: CopiedRows
@@ -108,6 +108,7 @@ class TablePart:
     keeps_unfit: bool = False
     rate: CopyRate | None = None
     pages: TablePages | None = None
+    keeps_session: bool = False
 
     def __call__(self) -> Iterator[Any]:
         """Record batches, and rows that do not fit. Raises PeerError as the server does."""
@@ -133,7 +134,8 @@ class TablePart:
         only = "ONLY " if relation.kind == "r" else ""
         table = f"{only}{quote_identifier(relation.schema)}.{quote_identifier(relation.name)}"
         command = f"COPY (SELECT {self.rows.select_list} FROM {table}{where}) TO STDOUT (FORMAT binary)"
-        with closing(copied_rows(session, command, self.rows.fields, self.rate)) as found:
+        copied = copied_rows(session, command, self.rows.fields, self.rate, keeps_session=self.keeps_session)
+        with closing(copied) as found:
             for rows in found:
                 yield from self.rows.fitting(rows) if self.keeps_unfit else [self.rows.batch(rows)]
 

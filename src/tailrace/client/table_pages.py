@@ -44,9 +44,10 @@ from tailrace.types.registry import ArrowStyle
 LEAST_BYTES = 64 << 20
 """Of a table; it is not worth a checkpoint to read less so."""
 _BLOCKS = 512
-"""Looked at together; parts of a table, and its files, have a multiple of it."""
+"""Looked at together; a table's files have a multiple of it."""
 _BLOCKS_PER_VALUE = 16
-"""Of which a server makes one value: it copies that several times before it is sent, and of larger ones most from memory that no cache has."""
+"""Of which a server makes one value: it copies that several times before it is sent, and of larger ones most from memory that no cache has. A part
+of a table begins at a multiple of it."""
 _BLOCKS_PER_FILE = (1 << 30) // PAGE_SIZE
 _ASKED_SHARE = 16
 """Where more than one row in so many is to be asked for, the server copies them all."""

@@ -7,17 +7,19 @@ nothing, and for tables, columns and schemas that no publication may have."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tailrace.catalog.history.defaults import expressions_of
 from tailrace.catalog.history.history import History
 from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.majors import PUBLISHED_GENERATED_COLUMNS, UNOPENED_RELATIONS_EXPLAINED, supports
 from tailrace.model import FIRST_UNPINNED_OID, Relation
-from tailrace.publications.commands.statements import PublicationTable
 from tailrace.publications.publishing.published_relation import VIRTUAL
+
+if TYPE_CHECKING:
+    from tailrace.publications.commands.statements import PublicationTable
 
 _KINDS = {
     "v": "views", "S": "sequences", "i": "indexes", "t": "TOAST tables", "m": "materialized views", "c": "composite types",
@@ -62,6 +64,8 @@ class CatalogSnapshot:
         virtual = {column.number for column in table.live_columns if column.generated == VIRTUAL}
         if not virtual:
             return ()
+        from tailrace.catalog.history.defaults import expressions_of  # noqa: PLC0415 - expressions take long to load
+
         found = expressions_of(self.history, table.oid, self.lsn, -1)
         return tuple(sorted((number, text) for number, text in found.items() if number in virtual and text))
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tailrace.dataclass import dataclass
 from tailrace.model import Lsn
 from tailrace.publications.catalog_snapshot import CatalogSnapshot
 from tailrace.publications.publication import Publication
-from tailrace.publications.publishing.database_facts import facts_of
-from tailrace.publications.publishing.filter_compiler import FilterCompiler
 from tailrace.publications.source_publications import SourcePublications
 from tailrace.types.style import TextStyle
+
+if TYPE_CHECKING:
+    from tailrace.publications.publishing.filter_compiler import FilterCompiler
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,4 +39,8 @@ class DatabaseSnapshot:
 
     @property
     def compiler(self) -> FilterCompiler:
+        # Expressions take long to load, and few snapshots are asked for filters.
+        from tailrace.publications.publishing.database_facts import facts_of  # noqa: PLC0415
+        from tailrace.publications.publishing.filter_compiler import FilterCompiler  # noqa: PLC0415
+
         return FilterCompiler(self.major, facts_of(self.catalogs.history, TextStyle()))

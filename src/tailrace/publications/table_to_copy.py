@@ -16,7 +16,6 @@ from tailrace.model import FIRST_NORMAL_OID, Relation
 from tailrace.publications.database_snapshot import DatabaseSnapshot
 from tailrace.publications.publication import Publication
 from tailrace.publications.publishing.entry_timeline import Definitions, SyncEntryBuilder
-from tailrace.publications.publishing.filter_compiler import filter_text
 from tailrace.publications.publishing.published_relation import (
     Filters,
     check_publications_exist,
@@ -95,4 +94,8 @@ def _published(here: DatabaseSnapshot, entries: SyncEntryBuilder, oid: int, miss
 
 
 def _text(here: DatabaseSnapshot, filters: Filters, relation: Relation) -> str | None:
-    return None if filters is None else " OR ".join(filter_text(here.compiler, each, relation) for each in filters)
+    if filters is None:
+        return None
+    from tailrace.publications.publishing.filter_compiler import filter_text  # noqa: PLC0415 - expressions take long to load
+
+    return " OR ".join(filter_text(here.compiler, each, relation) for each in filters)

@@ -1,14 +1,19 @@
 """The rows of a server's table under a snapshot, as one side of a comparison.
 
 In: a snapshot's sessions, a relation with the columns that are compared, and which rows. Out: sums by bucket, from one COPY of all rows, or from the
-pages of the table's file, in parts that go side by side. Only where sums differ it matters which row is where: then all are copied, each with its
-ctid, in the same snapshot, where a row keeps it; three numbers of each go into a file, in which the rows of buckets are found, and rows themselves
-are asked for by their ctid. To have the ctid sent with all rows at once would cost the server a quarter more.
+pages of the table's file, in parts that go side by side. A lake that was copied from pages is not proved by the code that read them: so of some
+blocks of each part, taken at random, the server is asked as well, and of the whole table where it gives other rows.
+
+Only where sums differ it matters which row is where: then all are copied, each with its ctid, in the same snapshot, where a row keeps it; three
+numbers of each go into a file, in which the rows of buckets are found, and rows themselves are asked for by their ctid. To have the ctid sent with
+all rows at once would cost the server a quarter more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import random
+import warnings
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -24,7 +29,7 @@ from tailrace.client.catalog_files import as_ours
 from tailrace.client.copy_out import copied_rows
 from tailrace.client.server_snapshot import TablePart
 from tailrace.client.table_pages import TablePages
-from tailrace.client.table_parts import BlockRange, block_ranges
+from tailrace.client.table_parts import BlockRange, around, block_ranges
 from tailrace.dataclass import dataclass
 from tailrace.model import Relation
 from tailrace.types.quoting import quote_identifier
@@ -35,6 +40,8 @@ from tailrace.wire.binary_copy import CopiedFields
 from tailrace.wire.copied_rows import CopiedRows
 
 _PART_BYTES = 64 << 20
+_SAMPLE = 128
+"""Blocks of a part that are read both ways: one in 64."""
 _FETCHED = 5000
 """Rows that are asked for by their ctid at once."""
 _NOTED = 1 << 20
@@ -58,6 +65,10 @@ class Leaf:
         return f"{quote_identifier(self.schema)}.{quote_identifier(self.name)}"
 
 
+class _OtherRows(Exception):
+    """Pages and the server do not say the same."""
+
+
 class ServerRows:
     """`noted` is a file that is not there yet. State: whether it is, and has numbers of all rows."""
 
@@ -76,6 +87,14 @@ class ServerRows:
 
     def sums(self) -> BucketSums:
         """Of all rows. Raises PeerError as the server does."""
+        try:
+            return self._summed_up()
+        except _OtherRows as other:
+            warnings.warn(f"table {self._copied.relation}: {other}; the server is asked for all rows", stacklevel=2)
+            self._pages = None
+            return self._summed_up()
+
+    def _summed_up(self) -> BucketSums:
         whole = BucketSums.none()
         for found in self._parts(self._sums_of):
             whole.add(found)
@@ -113,18 +132,33 @@ class ServerRows:
             yield from pool.map(lambda part: work(*part), parts)
 
     def _sums_of(self, number: int, blocks: BlockRange) -> BucketSums:
+        """Raises _OtherRows where pages cannot be relied on."""
+        if self._pages is None:
+            return self._sums(self._as_copied(number, blocks))
+        behind = self._pages.blocks if blocks.behind is None else min(blocks.behind, self._pages.blocks)
+        at = random.randrange(blocks.first, max(blocks.first + 1, behind - _SAMPLE), _SAMPLE)
+        sample, rest = around(blocks, at, _SAMPLE)
+        found = self._sums(self._in_pages(self._pages, sample))
+        if found.different(self._sums(self._as_copied(number, sample))).any():
+            raise _OtherRows(f"blocks {sample.first} to {sample.behind} have other rows in the file than the server gives")
+        for each in rest:
+            found.add(self._sums(self._in_pages(self._pages, each)))
+        return found
+
+    def _sums(self, batches: Iterator[pa.RecordBatch]) -> BucketSums:
         found = BucketSums.none()
-        for batch in self._batches(number, blocks):
+        for batch in batches:
             found.add_rows(*self._columns.numbers(batch))
         return found
 
-    def _batches(self, number: int, blocks: BlockRange) -> Iterator[pa.RecordBatch]:
-        if self._pages is not None:
-            yield from TablePart(self._sessions, self._copied, None, blocks, pages=self._pages)()
-            return
+    def _in_pages(self, pages: TablePages, blocks: BlockRange) -> Iterator[pa.RecordBatch]:
+        return TablePart(self._sessions, self._copied, None, blocks, pages=pages, keeps_session=True)()
+
+    def _as_copied(self, number: int, blocks: BlockRange) -> Iterator[pa.RecordBatch]:
         command = f"SELECT {self._copied.select_list} FROM ONLY {self._leaves[number].quoted}{blocks.where(self._where)}"
-        for rows in self._copy(command, self._copied.fields):
-            yield self._copied.batch(rows)
+        with closing(self._copy(command, self._copied.fields)) as copied:
+            for rows in copied:
+                yield self._copied.batch(rows)
 
     def _note(self, number: int, blocks: BlockRange) -> None:
         for places, batch in self._placed(number, blocks.where(self._where)):
@@ -136,16 +170,19 @@ class ServerRows:
     def _placed(self, number: int, where: str) -> Iterator[tuple[NDArray[np.int64], pa.RecordBatch]]:
         """Rows of a table, and their places."""
         command = f"SELECT ctid, {self._copied.select_list} FROM ONLY {self._leaves[number].quoted}{where}"
-        for rows in self._copy(command, 1 + self._copied.fields):
-            _, tids = rows.texts(0)
-            yield _places(number, tids.data), self._copied.batch(rows.behind(1))
+        with closing(self._copy(command, 1 + self._copied.fields)) as copied:
+            for rows in copied:
+                _, tids = rows.texts(0)
+                yield _places(number, tids.data), self._copied.batch(rows.behind(1))
 
-    def _copy(self, query: str, fields: int) -> Iterator[CopiedFields]:
+    def _copy(self, query: str, fields: int) -> Generator[CopiedFields]:
+        """A session is wanted for other tables where a value of this one does not fit."""
         import psycopg  # noqa: PLC0415 - only those who connect need it
 
         session = self._sessions.get()
         try:
-            with closing(copied_rows(session, f"COPY ({query}) TO STDOUT (FORMAT binary)", fields)) as found:
+            rows = copied_rows(session, f"COPY ({query}) TO STDOUT (FORMAT binary)", fields, keeps_session=True)
+            with closing(rows) as found:
                 yield from found
         except psycopg.Error as error:
             raise as_ours(error, "", f"table {self._copied.relation}") from error

@@ -64,7 +64,7 @@ class ServerSource:
     @contextmanager
     def taken(
         cls, dsn: str, database: str, since: Lsn, publications: tuple[str, ...], state: Path | None, tell: Callable[[str], None],
-        strategy: CopyStrategy = CopyStrategy.ROWS, wanted: Callable[[Relation], bool] = lambda _: True,
+        strategy: CopyStrategy = CopyStrategy.AUTO, wanted: Callable[[Relation], bool] = lambda _: True,
     ) -> Iterator[ServerSource]:  # fmt: skip
         """With the pages of those tables that are `wanted`, by that strategy. Raises UsageError on a standby, and PeerError as the server does."""
         await_commits(dsn, database)

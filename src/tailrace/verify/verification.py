@@ -59,7 +59,7 @@ class VerifyOptions:
     tables: Sequence[str] = ()
     listed: int = 100
     state: Path | None = None
-    strategy: CopyStrategy = CopyStrategy.ROWS
+    strategy: CopyStrategy = CopyStrategy.AUTO
 
 
 _AS_BY_DEFAULT = VerifyOptions()

@@ -31,8 +31,8 @@ _ToOption = Annotated[
 _StrategyOption = Annotated[
     CopyStrategy,
     typer.Option(
-        help="How the server's rows are read: by the server, row by row; or from the pages of tables' files, which costs it much less, but "
-        "is done by the same code of ours as a copy.",
+        help="How the server's rows are read: from the pages of tables' files, which costs it much less, with some rows of each part by the "
+        "server as well; or all of them by the server. By itself it takes the pages of what has 64 MB or more, where the role may read them.",
     ),
 ]
 
@@ -61,7 +61,7 @@ def verify(
     repair: Annotated[
         bool, typer.Option("--repair", help="Make the rows of the lake that differ as the server has them.")
     ] = False,
-    copy_strategy: _StrategyOption = CopyStrategy.ROWS,
+    copy_strategy: _StrategyOption = CopyStrategy.AUTO,
     option: StoreOptions = None,
     on: OnOption = On.AUTO,
     as_json: JsonOption = False,
@@ -76,7 +76,7 @@ def verify(
             repair=repair,
             has_store=bool(options or state),
             names_subscriptions=bool(subscription),
-            by_pages=copy_strategy is not CopyStrategy.ROWS,
+            by_pages=copy_strategy is CopyStrategy.PAGES,
         )
     )
     if is_dsn(source):
