@@ -87,7 +87,8 @@ class StreamPositions:
 class WalSender:
     """`make_plugin` starts up another plugin like its own. `timeout` is wal_sender_timeout in seconds; 0: none. `others` are the kinds of the other
     streams of the database, those that begin among them. While there are some, windows are planned for all of them (`replication.shared_plans`);
-    while there are some of its own `kind`, windows are decoded for all of these (`server.shared_windows`)."""
+    while there are some of its own `kind`, windows are decoded for all of these (`server.shared_windows`). So is the first window of any stream: of
+    several that are begun at once the first is alone for a moment."""
 
     link: ClientLink
     acquired: AcquiredSlot
@@ -102,6 +103,7 @@ class WalSender:
     positions: StreamPositions = field(default_factory=StreamPositions)
     timed_out: bool = False
     _waiter: AsyncWaiter = field(default_factory=AsyncWaiter)
+    _begins: bool = True
     _is_done: bool = False
     _is_canceled: bool = False
     _is_stopping: bool = False
@@ -163,13 +165,13 @@ class WalSender:
             await self._waiter.wait(polled, self._confirmed + _CONFIRM_EVERY if self._has_to_confirm else float("inf"))
 
     def _poll(self) -> Pipeline | NothingNew:
-        if self.plans is not None and self.others():
+        if self.plans is not None and (self._begins or self.others()):
             return self.plans.poll(self.acquired, self.plugin.demand, FAR_BEHIND)
         return self.acquired.poll(self.plugin.demand, Limit(window=FAR_BEHIND))
 
     async def _send(self, window: Pipeline) -> None:
         sent, is_whole = 0, False
-        if self.kind and not {self.kind, BEGINS}.isdisjoint(self.others()):
+        if self.kind and (self._begins or not {self.kind, BEGINS}.isdisjoint(self.others())):
             key = key_of_window(self.kind, window, self.plugin)
             shared = self.shared.open(key, partial(self._begun_anew, window, self.plugin.memory))
             async for frame in shared.read():
@@ -187,6 +189,7 @@ class WalSender:
         end = Lsn(window.log.end)
         self.plugin.written_upto(end)
         self.positions.advance(end)
+        self._begins = False
 
     def _begun_anew(self, window: Pipeline, memory: Mapping[str, Any]) -> tuple[OutputPlugin, Iterator[Frame]]:
         """The window's frames as another plugin makes them, that remembers this."""
