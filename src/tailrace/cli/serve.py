@@ -23,7 +23,7 @@ from tailrace.replication.slot_location import SlotLocation
 from tailrace.server.host_based_access import Method, parse_rules
 from tailrace.server.instance import Instance
 from tailrace.server.log import ServerLog
-from tailrace.server.malloc import give_back_what_is_freed
+from tailrace.server.malloc import keep_what_is_freed
 from tailrace.server.roles import parse_roles
 from tailrace.server.server import SlotServer
 from tailrace.server.settings import ServerSettings
@@ -49,7 +49,7 @@ class AccessFiles:
 
 def serve_slots(source: str, settings: ServerSettings, files: AccessFiles, on: On, *, only_check: bool) -> None:
     """Until SIGINT or SIGTERM; of a server's log, until it cannot be received any more, which is raised."""
-    give_back_what_is_freed()
+    keep_what_is_freed()
     settings = files.read_into(settings)
     log, ends = ServerLog(), _Shutdown()
     kernels.before_compiling.append(lambda: log.say(0, "LOG", COMPILING))

@@ -19,6 +19,7 @@ from tailrace.replication.shared_plans import SharedPlans
 from tailrace.server.connected import ConnectedClients
 from tailrace.server.failed_logins import FailedLogins
 from tailrace.server.log import ServerLog
+from tailrace.server.malloc import FreedMemory
 from tailrace.server.settings import ServerSettings
 from tailrace.server.shared_windows import SharedWindows
 from tailrace.server.source_snapshots import SourceSnapshots
@@ -47,7 +48,7 @@ class Instance:
     def __post_init__(self) -> None:
         self.clients = ConnectedClients(self.settings.max_connections, self.settings.max_wal_senders)
         self.failed_logins = FailedLogins()
-        self.shared, self.plans = SharedWindows(self.in_thread), SharedPlans()
+        self.shared, self.plans, self.freed = SharedWindows(self.in_thread), SharedPlans(), FreedMemory()
         self.engine, self.translations = DuckDbEngine(), KeptTranslations()
         self.catalogs = KeptCatalogs(self.settings.source, self.runner_for)
         self.end = FollowedEnd(self.settings.source)
@@ -78,6 +79,7 @@ class Instance:
         """What streams have shared, once none is left."""
         self.shared.forget()
         self.plans.forget()
+        self.threads.submit(self.freed.give_back)
 
     def without_paths(self, fields: Mapping[str, str]) -> dict[str, str]:
         """An error's fields for a client, who is not to learn where the server has its files; the log has them."""

@@ -290,7 +290,7 @@ def _sender(
     plans = instance.plans if plugin.name in OURS else None
     timeout = session.parameters.sender_timeout
     return WalSender(
-        session.link, acquired, plugin, make_plugin, instance.in_thread, timeout, instance.shared, plans, client.kind, others
+        session.link, acquired, plugin, make_plugin, instance.in_thread, timeout, instance.shared, instance.freed, plans, client.kind, others
     )  # fmt: skip
 
 

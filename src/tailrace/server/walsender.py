@@ -33,6 +33,7 @@ from tailrace.replication.waiting import AsyncWaiter
 from tailrace.server.clock import now
 from tailrace.server.lag import LagTracker
 from tailrace.server.link import ClientLink
+from tailrace.server.malloc import FreedMemory
 from tailrace.server.shared_windows import BEGINS, Frame, InThread, SharedWindows, key_of_window
 from tailrace.window import WindowSize
 from tailrace.wire.frames import frame_payloads
@@ -97,6 +98,7 @@ class WalSender:
     in_thread: InThread
     timeout: float
     shared: SharedWindows
+    freed: FreedMemory
     plans: SharedPlans | None = None
     kind: str = ""
     others: Callable[[], Sequence[str]] = tuple
@@ -155,6 +157,8 @@ class WalSender:
         if not isinstance(polled, NothingNew):
             await self._send(polled)
             return
+        if self.freed.is_idle:
+            await self.in_thread(self.freed.give_back)
         self.positions.advance(self.acquired.read_upto)
         self.positions.state = "streaming"
         if max(self.positions.flushed, self.positions.written) < self.positions.sent:
@@ -189,6 +193,7 @@ class WalSender:
         end = Lsn(window.log.end)
         self.plugin.written_upto(end)
         self.positions.advance(end)
+        self.freed.decoded(end - self.acquired.read_upto)
         self._begins = False
 
     def _begun_anew(self, window: Pipeline, memory: Mapping[str, Any]) -> tuple[OutputPlugin, Iterator[Frame]]:
