@@ -2,7 +2,7 @@
 
 A server's threads decode in arrays of some MB, and free them. Left to itself glibc keeps them in an arena for each few threads, and gives little of
 that back: a server would keep the most that each of its threads has ever needed. So there are two arenas. Arrays are not mapped one by one, since
-the system clears each page of them anew, which took a quarter of a stream's CPU; but when nothing large has been decoded for a moment, what was freed
+the system clears each page of them anew, which took a quarter of a stream's CPU; but when nothing large has been decoded for a minute, what was freed
 is given back.
 """
 
@@ -28,8 +28,8 @@ def keep_what_is_freed() -> None:
 class FreedMemory:
     """What all streams of a server have freed. State: how many bytes of log they have decoded since some was given back, and when the last."""
 
-    _WORTH, _AFTER = 16 << 20, 1.0
-    """Bytes, and seconds."""
+    WORTH, AFTER = 16 << 20, 60.0
+    """Bytes, and seconds: what is given back is cleared by the system for who needs it again."""
 
     def __init__(self) -> None:
         self._decoded, self._latest = 0, 0.0
@@ -41,7 +41,7 @@ class FreedMemory:
     @property
     def is_idle(self) -> bool:
         """Whether some can be given back, and nobody is about to need it."""
-        return self._decoded > self._WORTH and time.monotonic() - self._latest > self._AFTER
+        return self._decoded > self.WORTH and time.monotonic() - self._latest > self.AFTER
 
     def give_back(self) -> None:
         self._decoded = 0
