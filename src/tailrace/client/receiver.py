@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 LOCK = ".receiver"
 _REPORT_EVERY = 10.0
+"""Seconds after which the server is told how far we are, where nothing has told it sooner: a segment that is full, what is flushed at the end, a
+keepalive that asks."""
 _STALLED = 60.0
 """Seconds without a word after which the server is asked for one; as long again, and the connection counts as lost."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 30.0

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from tailrace.plugins.callbacks.plugin import Plugin
 
 OURS = {"test_decoding": "TestDecoding", "pgoutput": "PgOutput", "wal2json": "Wal2Json", "debezium": "Debezium"}
-"""The class of each, which lies in a folder of the plugin's name. Only that of the plugin that is asked for is imported."""
+"""The class of each, which lies in a folder of the plugin's name. Only that of the plugin that is asked for is imported. A server's streams share
+what these make, so what one remembers from window to window has to be in its `memory`."""
 _registered: dict[str, type[Plugin]] = {}
 
 
