@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import wait
 from dataclasses import field
 from functools import partial
 from typing import Any
@@ -34,6 +34,7 @@ from tailrace.feed import (
 )
 from tailrace.model import Comments, Lsn, Relation
 from tailrace.quarantine.unfit_rows import UnfitRows
+from tailrace.threads import Threads
 
 _A_WHILE = 0.3
 """Seconds."""
@@ -113,7 +114,7 @@ class CopyFeed(UnplannedFeed):
         if self.threads == 1:
             yield from map(work, pieces)
             return
-        with ThreadPoolExecutor(self.threads) as threads:
+        with Threads(self.threads) as threads:
             waiting = deque(threads.submit(work, piece) for piece in pieces)
             try:
                 while waiting:

@@ -11,7 +11,6 @@ Whatever the cuts, the same comes out.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from tailrace.catalog.history.history import History
@@ -26,6 +25,7 @@ from tailrace.plan.demand import OF_TABLES, Demand
 from tailrace.sources.source import Source
 from tailrace.storage.allocator import give_back
 from tailrace.storage.index_pile import IndexPile
+from tailrace.threads import Threads
 from tailrace.transactions.commit_or_abort import NEVER, outcomes_of
 from tailrace.transactions.scanned_log import ScannedLog
 from tailrace.types.style import SEARCH_PATH
@@ -92,7 +92,7 @@ def stepped(
 
 def one_ahead(items: Iterator[Pipeline]) -> Iterator[Pipeline]:
     """While a window is decoded, the next is planned: planning is one thread's work."""
-    with ThreadPoolExecutor(1) as ahead:
+    with Threads(1) as ahead:
         coming = ahead.submit(next, items, None)
         while (item := coming.result()) is not None:
             coming = ahead.submit(next, items, None)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import TypeAlias
 
 from tailrace.dataclass import dataclass
 from tailrace.replication.next_window import Limit
 from tailrace.sources.source import Source
+from tailrace.threads import Threads
 from tailrace.wal.index import Index
 
 Stretches: TypeAlias = list[tuple[Source, Index]]
@@ -37,6 +38,6 @@ class LookAtLog:
     @contextmanager
     def reading_ahead(self) -> Iterator[None]:
         """Within the block a thread reads the next window. What is wrong there is raised when that is asked for."""
-        with ThreadPoolExecutor(1) as thread:
+        with Threads(1) as thread:
             self.ahead = thread.submit(next, self.windows, None)
             yield

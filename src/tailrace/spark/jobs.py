@@ -10,7 +10,6 @@ from __future__ import annotations
 import pickle
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import field
 from typing import Any, TypeVar
 
@@ -24,6 +23,7 @@ from tailrace.dataclass import dataclass
 from tailrace.model import STRETCH_BYTES
 from tailrace.spark.pickling import pack, unpack
 from tailrace.spark.workers import settle
+from tailrace.threads import Threads
 from tailrace.window import WindowSize
 
 Item = TypeVar("Item")
@@ -160,7 +160,7 @@ class SparkRunner:
         waves = [items[start : start + wave] for start in range(0, len(items), wave)]
         if not waves:
             return
-        with ThreadPoolExecutor(1) as ahead:
+        with Threads(1) as ahead:
             coming = ahead.submit(self._wave, packed, waves[0])
             for following in [*waves[1:], None]:
                 results = coming.result()

@@ -14,7 +14,6 @@ from __future__ import annotations
 import random
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from queue import SimpleQueue
@@ -32,6 +31,7 @@ from tailrace.client.table_pages import TablePages
 from tailrace.client.table_parts import BlockRange, around, block_ranges
 from tailrace.dataclass import dataclass
 from tailrace.model import Relation
+from tailrace.threads import Threads
 from tailrace.types.quoting import quote_identifier
 from tailrace.types.registry import ArrowStyle
 from tailrace.verify.checksums import BucketSums, Mask, RowNumbers
@@ -128,7 +128,7 @@ class ServerRows:
     def _parts(self, work: Callable[[int, BlockRange], Result]) -> Iterator[Result]:
         """Of each part of the rows what comes of it, by as many threads as there are sessions."""
         parts = [(number, each) for number, leaf in enumerate(self._leaves) for each in block_ranges(leaf.size, _PART_BYTES)]
-        with ThreadPoolExecutor(self._threads) as pool:
+        with Threads(self._threads) as pool:
             yield from pool.map(lambda part: work(*part), parts)
 
     def _sums_of(self, number: int, blocks: BlockRange) -> BucketSums:

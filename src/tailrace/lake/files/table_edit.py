@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import field
 from functools import partial, reduce
 
@@ -38,6 +37,7 @@ from tailrace.lake.files.edit_tasks import (
 from tailrace.lake.files.file_changes import EditedFiles, FileChanges
 from tailrace.lake.files.known_bounds import KeysInFiles
 from tailrace.lake.files.workers import HERE, Workers
+from tailrace.threads import Threads
 
 _MOST_GONE = 0.25
 """Share of a file's rows that may be gone before the file is written anew."""
@@ -277,7 +277,7 @@ class TableEdit:
     def _found(self, keys: pa.Table, columns: Sequence[str]) -> Iterator[_Matches]:
         if not len(keys):
             return
-        with ThreadPoolExecutor(_THREADS) as threads:
+        with Threads(_THREADS) as threads:
             for found in threads.map(lambda each: self._found_in(each, keys, columns), self._that_may_have(keys)):
                 if found is not None:
                     yield found

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
 from tailrace.dataclass import dataclass
 from tailrace.feed import Feed
+from tailrace.threads import Threads
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -30,11 +30,8 @@ def run_here(work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[
     if len(items) <= 1 or _THREADS <= 1:
         yield from map(work, items)
         return
-    pool = ThreadPoolExecutor(_THREADS)
-    try:
-        yield from pool.map(work, items)
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+    with Threads(_THREADS) as pool:
+        yield from pool.map(work, items)  # which takes back what has not begun, where it is left
 
 
 @dataclass(frozen=True, slots=True)

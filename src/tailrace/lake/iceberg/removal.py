@@ -12,7 +12,6 @@ import math
 import re
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 from pyiceberg.table.metadata import TableMetadataV2
 
@@ -23,6 +22,7 @@ from tailrace.lake.iceberg.snapshot import IcebergSnapshot, Manifest, listed_man
 from tailrace.lake.iceberg.store_io import name_in
 from tailrace.lake.table import DAY, Removed
 from tailrace.storage.store import Store, StoredObject
+from tailrace.threads import Threads
 
 MAX_AGE, MIN_KEPT, MAX_VERSIONS = (
     "history.expire.max-snapshot-age-ms",
@@ -70,7 +70,7 @@ def _old_snapshots(metadata: TableMetadataV2, at: float) -> tuple[list[int], flo
 def _names_of(store: Store, metadata: TableMetadataV2, snapshots: Sequence[int], known: Sequence[Manifest]) -> Iterator[str]:
     """All files of these snapshots, as names in the store: lists, manifests, and files of rows."""
     manifests = {each.file.manifest_path: each for each in known}
-    with ThreadPoolExecutor(_THREADS) as threads:
+    with Threads(_THREADS) as threads:
         lists = threads.map(lambda number: listed_manifests(store, metadata, number), snapshots)
         for number, listed in zip(snapshots, lists, strict=True):
             snapshot = metadata.snapshot_by_id(number)
