@@ -32,6 +32,7 @@ FOUNDATION = (
     "kernels",
     "memcpy",
     "ragged",
+    "threads",
     "errors",
     "majors",
     "model",
@@ -58,7 +59,7 @@ OUTSIDE_WORLD = frozenset(
 PURE_PARTS = frozenset({"urllib.parse", "urllib.parse.quote", "urllib.parse.unquote"})
 """Of what touches the world, the parts that do not."""
 FILE_CALLS = frozenset({"open", "read_bytes", "read_text", "write_bytes", "write_text"})
-MAY_TOUCH_FILES = {"user_cache": "it finds a folder", "kernels": "it keeps compiled kernels"}
+MAY_TOUCH_FILES = {"user_cache": "it finds a folder", "kernels": "it keeps compiled kernels", "threads": "it asks for threads"}
 
 LONGEST_FUNCTION = 60
 LONGEST_KERNEL = 80

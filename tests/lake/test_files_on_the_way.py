@@ -23,14 +23,14 @@ PACKAGE = f"{Path(tailrace.__file__).parent}/"
 FEED = ("pipeline/", "decode/", "transactions/", "plan/", "feed.py")
 """What a feed is made of, and all that is called from there: the way begins where that has given something."""
 TABLES = ("lake/", "apply/", "changes.py")
-BEHIND_THE_DOOR = ("types/", "delta_log/", "lake/delta/", "lake/files/", "storage/", "dataclass.py", "kernels.py")
+BEHIND_THE_DOOR = ("types/", "delta_log/", "lake/delta/", "lake/files/", "storage/", "dataclass.py", "kernels.py", "threads.py")
 XID = 743
 """The update of docs/architecture.md, "Follow one update"."""
 
 
 def test_an_update_passes_fifteen_files_on_its_way_into_a_mirror(tmp_path: Path) -> None:
     """Codecs of types are left out: which of them read the values, the columns of the table say. So is what the table's format and its store are made
-    of, behind the door, and what all dataclasses and kernels have in common."""
+    of, behind the door, and what all dataclasses, kernels and threads have in common."""
     case, commit = _case(tmp_path)
     mirror(_feed(case, None, commit), tmp_path / "lake")
     with _files_entered() as files:
