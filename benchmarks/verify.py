@@ -6,8 +6,8 @@
 
 A table is filled and mirrored into a lake. Then, by turns, psql copies it in binary form (`\\copy … (format binary)`) to /dev/null and to a file,
 `tailrace verify` compares all of its rows, which are equal, as it does by itself and as the server copies them, and compares them once more when some
-were changed that the lake lacks. Seconds are those of the programs as they are typed, Python's start included, CPU seconds theirs and the server's; MB the most
-memory that they had, with files that they map.
+were changed that the lake lacks. Seconds are those of the programs as they are typed, Python's start included, CPU seconds theirs and the
+server's; MB the most memory that they had, with files that they map.
 
 With --subscriber it is a server that subscribes, with all rows equal, and CPU seconds are those of both servers.
 
