@@ -332,7 +332,6 @@ def test_rows_without_a_key(server: Server, tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.soak
 def test_pages_that_say_otherwise_than_the_server(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server is asked for some blocks of each part; and for all rows where it gives others than were found in the pages."""
     server.say(
@@ -356,6 +355,7 @@ def test_pages_that_say_otherwise_than_the_server(server: Server, tmp_path: Path
     assert compared.rows == 20_000
 
 
+@pytest.mark.soak
 def test_partitions(server: Server, tmp_path: Path) -> None:
     """Each in a table of its own; or as one, published as a whole."""
     server.say(

@@ -27,12 +27,3 @@ def block_ranges(size: int, part: int) -> list[BlockRange]:
     blocks, most = -(-size // _BLOCK), part // _BLOCK
     firsts = list(range(0, max(1, blocks), most))
     return [BlockRange(first, behind) for first, behind in zip(firsts, [*firsts[1:], None], strict=True)]
-
-
-def around(blocks: BlockRange, first: int, count: int) -> tuple[BlockRange, list[BlockRange]]:
-    """So many of these blocks, from `first` on; and those that are left, which may be none."""
-    chosen = BlockRange(first, first + count)
-    rest = [BlockRange(blocks.first, chosen.first)] if blocks.first < chosen.first else []
-    if blocks.behind is None or chosen.first + count < blocks.behind:
-        rest.append(BlockRange(chosen.first + count, blocks.behind))
-    return chosen, rest

@@ -28,7 +28,7 @@ from tailrace.client.catalog_files import as_ours
 from tailrace.client.copy_out import copied_rows
 from tailrace.client.server_snapshot import TablePart
 from tailrace.client.table_pages import TablePages
-from tailrace.client.table_parts import BlockRange, around, block_ranges
+from tailrace.client.table_parts import BlockRange, block_ranges
 from tailrace.dataclass import dataclass
 from tailrace.model import Relation
 from tailrace.threads import Threads
@@ -137,12 +137,13 @@ class ServerRows:
             return self._sums(self._as_copied(number, blocks))
         behind = self._pages.blocks if blocks.behind is None else min(blocks.behind, self._pages.blocks)
         at = random.randrange(blocks.first, max(blocks.first + 1, behind - _SAMPLE), _SAMPLE)
-        sample, rest = around(blocks, at, _SAMPLE)
+        sample = BlockRange(at, at + _SAMPLE)
         found = self._sums(self._in_pages(self._pages, sample))
         if found.different(self._sums(self._as_copied(number, sample))).any():
             raise _OtherRows(f"blocks {sample.first} to {sample.behind} have other rows in the file than the server gives")
-        for each in rest:
-            found.add(self._sums(self._in_pages(self._pages, each)))
+        for first, stop in ((blocks.first, at), (at + _SAMPLE, behind)):
+            if first < stop:
+                found.add(self._sums(self._in_pages(self._pages, BlockRange(first, stop))))
         return found
 
     def _sums(self, batches: Iterator[pa.RecordBatch]) -> BucketSums:
