@@ -41,7 +41,7 @@ from tailrace.wire.copied_rows import CopiedRows
 
 _PART_BYTES = 64 << 20
 _SAMPLE = 128
-"""Blocks of a part that are read both ways: one in 64."""
+"""Blocks of a part that are read both ways: one in 64. A part begins at a multiple of them, and ends at one, but for the last."""
 _FETCHED = 5000
 """Rows that are asked for by their ctid at once."""
 _NOTED = 1 << 20
@@ -136,7 +136,7 @@ class ServerRows:
         if self._pages is None:
             return self._sums(self._as_copied(number, blocks))
         behind = self._pages.blocks if blocks.behind is None else min(blocks.behind, self._pages.blocks)
-        at = random.randrange(blocks.first, max(blocks.first + 1, behind - _SAMPLE), _SAMPLE)
+        at = random.randrange(blocks.first, max(blocks.first + 1, behind), _SAMPLE)
         sample = BlockRange(at, at + _SAMPLE)
         found = self._sums(self._in_pages(self._pages, sample))
         if found.different(self._sums(self._as_copied(number, sample))).any():
