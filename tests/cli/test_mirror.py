@@ -349,6 +349,39 @@ def test_a_second_one_over_a_connection(server: Server, tmp_path: Path) -> None:
     assert (done.returncode, "has confirmed" in done.stderr) == (1, True)
 
 
+@pytest.mark.soak
+def test_a_second_one_while_tables_are_copied(server: Server, tmp_path: Path) -> None:
+    """It takes the copy over, and the first one waits for it; where that one is killed, the first goes on with it."""
+    server.say("INSERT INTO plain SELECT n, repeat('x', 400), n FROM generate_series(10000, 30000) n")
+    slowly = ("--copy-rate", "1MB")
+    for number, is_killed in enumerate((False, True)):
+        place = Place(str(tmp_path / f"lake{number}"))
+        states = [tmp_path / f"{number}.{each}" for each in range(2)]
+        with _following(server, place, states[0], *slowly, source=server.dsn()) as first:
+            until(lambda place=place: bool(_awaited(place)))
+            begun = place.complete
+            server.say("INSERT INTO bag VALUES (1, 'between')")
+            with _following(server, place, states[1], *slowly, source=server.dsn()) as second, storm(server, number):
+                until(lambda place=place, begun=begun: place.complete > begun and bool(_awaited(place)))
+                if is_killed:
+                    second.kill()
+                until(lambda place=place: _awaited(place) is None)
+                _wait_for(server, place)
+                if not is_killed:
+                    _ended(second)
+            _wait_for(server, place)
+            first.send_signal(signal.SIGTERM)
+            _, err = first.communicate(timeout=LONG)
+        assert (first.returncode, "another run has written" in err) == (0, True), err
+        assert different(server, place.store) == []
+
+
+def _awaited(place: Place) -> int | None:
+    """How many tables the lake has while they are copied; None once they are."""
+    catalog = StoredCatalog.read(place.store).catalog
+    return 0 if catalog is None else len(catalog.tables) if catalog.awaits_copy else None
+
+
 @pytest.mark.marathon
 @pytest.mark.timeout(3600)
 def test_killed_a_hundred_times(server: Server, place: Place, tmp_path: Path) -> None:

@@ -46,6 +46,7 @@ from tailrace.replication.first_copy import FirstCopy, begin_anew, copy_all_agai
 from tailrace.replication.joining import Joining
 from tailrace.replication.lake_warnings import LakeWarnings
 from tailrace.replication.next_window import Limit
+from tailrace.replication.other_runs import OtherRuns
 from tailrace.replication.receiving import Outage, may_pass
 from tailrace.replication.waiting import Waiter
 from tailrace.sources.received_log import ReceivedLog
@@ -53,8 +54,6 @@ from tailrace.storage.location_folder import is_received
 from tailrace.storage.segments import UnfinishedCopy
 from tailrace.window import WindowSize
 
-_OTHERS_PAUSE, _LOOK_AGAIN = 10.0, 0.3
-"""Seconds in which another run must have brought the lake nearer to where a new slot begins, and from one look to the next."""
 _UPKEEP = 0.25
 """Of the time from one window to the next; a table whose turn it is may take longer."""
 
@@ -127,6 +126,7 @@ class ApplyWorker:
     _warnings: LakeWarnings = field(init=False)
     _joining: Joining = field(init=False)
     _outage: Outage = field(init=False)
+    _others: OtherRuns = field(init=False)
 
     def __post_init__(self) -> None:
         self._readers = CompleteTable.of(self.lake.store, self.lake.format.name)
@@ -134,6 +134,7 @@ class ApplyWorker:
         self._outage = Outage(self.acquired.location.warn, self.waiter)
         self._warnings = LakeWarnings(self.acquired.location.warn, is_new)
         self._joining = Joining(self.acquired.location, self.lake, self.publications, self.copies)
+        self._others = OtherRuns(self.lake, self.waiter, lambda: self.is_stopping, self.check, self.acquired.location.warn)
 
     def stop(self) -> None:
         """End behind the commit that is being made. May be called from anywhere."""
@@ -141,10 +142,25 @@ class ApplyWorker:
         self.waiter.wake()
 
     def run(self) -> None:
-        """Until what is asked for is in the lake, or somebody stops it. Raises Overtaken where others write to the lake again and again."""
-        self._begin()
-        self._take_earlier()
-        self._copy_tables()
+        """Until what is asked for is in the lake, or somebody stops it. Raises Overtaken where others write to the lake again and again; of tables
+        that are copied where others do at all, unless this follows."""
+        while True:
+            try:
+                self._begin()
+                self._take_earlier()
+                self._copy_tables()
+                self._follow()
+                break
+            except Overtaken as error:
+                if not (self.pace.follows and (self.resync or self._awaits_tables)):
+                    raise
+                self._others.await_copy(error)
+                self.acquired.go_to(self.acquired.slot.confirmed_flush_lsn)
+        if not self.is_stopping and not self.pace.follows:
+            self._check_end()
+
+    def _follow(self) -> None:
+        """Window by window."""
         while not self._is_done:
             self.check()
             began = time.monotonic()
@@ -164,17 +180,13 @@ class ApplyWorker:
                 self.waiter.wait(polled, self._latest_look)
             else:
                 break
-        if not self.is_stopping and not self.pace.follows:
-            self._check_end()
 
     def _begin(self) -> None:
         """Where the lake and the slot are. Of a server that is connected to nothing of before the slot is at hand: the lake begins there, too."""
         slot, lake, is_received_log = self.acquired.slot, self.lake, is_received(self.acquired.slot.source)
         if lake.catalog is None and is_received_log:
-            names = tuple(sorted(self.publications))
-            start = slot.confirmed_flush_lsn
             begun = LakeCatalog(
-                slot.system, slot.timeline, slot.database_oid, names, start,
+                slot.system, slot.timeline, slot.database_oid, tuple(sorted(self.publications)), slot.confirmed_flush_lsn,
                 fingerprint=slot.fingerprint, layout=lake.layout.name, format=lake.format.name, awaits_copy=self.copies,
             )  # fmt: skip
             try:
@@ -191,6 +203,7 @@ class ApplyWorker:
         is_other = catalog.complete < slot.confirmed_flush_lsn  # which it was begun with
         if (self.resync and not catalog.awaits_copy) or (catalog.awaits_copy and catalog.joining and is_other):
             copy_all_again(lake, slot)
+            self.resync = False  # the catalog says so now
             return
         if catalog.awaits_copy:
             if is_other:
@@ -200,7 +213,7 @@ class ApplyWorker:
         if not catalog.awaits_tables:
             self._readers.advance(catalog)
         if is_received_log:
-            self._await_others(catalog)
+            self._others.await_position(slot.confirmed_flush_lsn)
             earlier_windows(self.acquired, lake, None, None, self.pace.window)  # raises where something is missing
         self._ask_for_copies()
 
@@ -213,6 +226,7 @@ class ApplyWorker:
                 "tables can only be copied from a server that is connected to, and not with --no-copy", sqlstate="42601"
             )
         self._joining.copy_again(tables_named(log.dsn, self.acquired.slot.database, self.copy_again))
+        self.copy_again = ()
 
     def _check_copies(self) -> None:
         """Raise UsageError where the lake awaits tables that nobody is going to copy."""
@@ -254,17 +268,6 @@ class ApplyWorker:
         self._joining.note(window)
         if self._applied(window, time.monotonic()) is not None and confirms:
             self.acquired.confirm(window.span.stop)
-
-    def _await_others(self, catalog: LakeCatalog) -> None:
-        """A new slot begins where its server is: another run that keeps the lake may be about to come there."""
-        since = time.monotonic()
-        while catalog.complete < self.acquired.slot.confirmed_flush_lsn and not self.is_stopping:
-            if time.monotonic() - since > _OTHERS_PAUSE:
-                return
-            self.waiter.sleep(time.monotonic() + _LOOK_AGAIN)
-            self.lake.reread()
-            if (now := self.lake.catalog) is not None and now.complete > catalog.complete:
-                catalog, since = now, time.monotonic()
 
     # -- windows -----------------------------------------------------------------------------------------------------------------------
 
@@ -370,9 +373,8 @@ class ApplyWorker:
     @property
     def _latest_look(self) -> float:
         """When to look again at the latest, of time.monotonic."""
-        if self.until.time is None:
-            return time.monotonic() + self.pace.every
-        return time.monotonic() + min(self.pace.every, max(0.0, (self.until.time - _now()) / 1e6))
+        left = self.pace.every if self.until.time is None else max(0.0, (self.until.time - _now()) / 1e6)
+        return time.monotonic() + min(self.pace.every, left)
 
     def _check_end(self) -> None:
         """Raise where the log ends before what the lake has."""
