@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import wait
+from concurrent.futures import Future, wait
+from contextlib import closing
 from dataclasses import field
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -73,6 +74,21 @@ class CopyPiece:
         return QuarantinedChanges(self.oid, 0, unfit.quarantined(relation, int(self.commit), self.number, first, self.time))
 
 
+@dataclass(frozen=True, slots=True)
+class LeftPart:
+    """A worker could not copy a part, and says why; nothing of it was written."""
+
+    why: str
+
+
+class CopyWorkers(Protocol):
+    """Workers in other processes."""
+
+    def run(self, work: Callable[[CopyPiece], Result], pieces: Sequence[CopyPiece]) -> Generator[Result | LeftPart]:
+        """`work` on each piece; results in the order of the pieces."""
+        ...
+
+
 @dataclass(slots=True)
 class ReadSoFar:
     """State: of each part that was begun, by its table and number, how many rows and bytes were read; and whether nobody wants the rest any more."""
@@ -84,13 +100,14 @@ class ReadSoFar:
 @dataclass(frozen=True, slots=True)
 class CopyFeed(UnplannedFeed):
     """`span` ends just behind the snapshot: its rows count as committed there, at `time` (in microseconds of Unix's clock; None: not known). So many
-    `threads` read parts at once; while they are waited for, `meanwhile` is called now and then, and what it raises ends that."""
+    `threads` read parts at once, or else `workers`; while they are waited for, `meanwhile` is called now and then, and what it raises ends that."""
 
     span: FeedSpan
     copied: Sequence[CopiedTable]
     time: int | None = None
     threads: int = 1
     meanwhile: Callable[[], None] = _nothing
+    workers: CopyWorkers | None = None
     read: ReadSoFar = field(default_factory=ReadSoFar, compare=False, repr=False)
 
     def for_tables(self, outlet: str, *, rewrites: bool = False) -> Feed:
@@ -111,6 +128,9 @@ class CopyFeed(UnplannedFeed):
         return changes_of_copy
 
     def run(self, work: Callable[[Any], Result], pieces: Sequence[Any]) -> Generator[Result]:
+        if self.workers is not None:
+            yield from self._run_elsewhere(self.workers, work, pieces)
+            return
         if self.threads == 1:
             yield from map(work, pieces)
             return
@@ -118,20 +138,34 @@ class CopyFeed(UnplannedFeed):
             waiting = deque(threads.submit(work, piece) for piece in pieces)
             try:
                 while waiting:
-                    while not wait([waiting[0]], _A_WHILE).done:
-                        self.meanwhile()
-                    yield waiting.popleft().result()
+                    yield self._awaited(waiting.popleft())
             finally:
                 self.read.is_over = True
                 for each in waiting:
                     each.cancel()
 
+    def _run_elsewhere(self, workers: CopyWorkers, work: Callable[[Any], Result], pieces: Sequence[Any]) -> Generator[Result]:
+        """What workers leave is done here. Where that ends before its time, what they have begun is waited for."""
+        with closing(workers.run(work, pieces)) as results, Threads(1) as thread:
+            for piece in pieces:
+                result = self._awaited(thread.submit(next, results))
+                yield self._awaited(thread.submit(work, piece)) if isinstance(result, LeftPart) else result
+
+    def _awaited(self, coming: Future[Result]) -> Result:
+        while not wait([coming], _A_WHILE).done:
+            self.meanwhile()
+        return coming.result()
+
     def parts(self, oids: frozenset[int], since: int = 0) -> Iterator[FeedPart]:
         commit = Lsn(self.span.stop - 1)
         pieces = [
             CopyPiece(
-                each.relation.oid, number, commit, partial(_counted, self.read, (each.relation.oid, number), rows), self.time
-            )
+                each.relation.oid,
+                number,
+                commit,
+                partial(_counted, self.read, (each.relation.oid, number), rows) if self.workers is None else rows,
+                self.time,
+            )  # fmt: skip
             for each in self.copied
             if each.relation.oid in oids and commit >= since
             for number, rows in enumerate(each.parts)

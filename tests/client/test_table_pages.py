@@ -18,8 +18,9 @@ from support.live import Slot
 from support.servers import Server
 from tailrace.changes import row_schema
 from tailrace.client.copy_options import CopyStrategy
-from tailrace.client.server_snapshot import ServerSnapshot, TablePart
+from tailrace.client.server_snapshot import ServerSnapshot
 from tailrace.client.table_pages import exported_snapshot
+from tailrace.client.table_part import TablePart
 from tailrace.errors import PeerError
 from tailrace.model import Relation
 from tailrace.types.registry import ArrowStyle

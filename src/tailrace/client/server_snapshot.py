@@ -12,19 +12,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
+from tailrace.client.block_ranges import block_ranges
 from tailrace.client.catalog_files import as_ours
-from tailrace.client.conninfo import conninfo_of
 from tailrace.client.copy_options import CopyStrategy
-from tailrace.client.copy_out import copied_rows
 from tailrace.client.copy_rate import CopyRate
+from tailrace.client.copy_sessions import JoiningSessions, copy_session
 from tailrace.client.running_transactions import (
     BEGIN,
-    WITHOUT_TIMEOUTS,
     next_to_run,
     oldest_running,
     seen_by_snapshot,
@@ -32,13 +31,13 @@ from tailrace.client.running_transactions import (
     who_runs,
 )
 from tailrace.client.table_pages import TablePages, tables_in_pages
-from tailrace.client.table_parts import BlockRange, block_ranges
+from tailrace.client.table_part import TablePart
 from tailrace.dataclass import dataclass
 from tailrace.errors import PeerError, UsageError
 from tailrace.model import Lsn, Relation
 from tailrace.transactions.seen_transactions import SeenTransactions
 from tailrace.types.quoting import quote_identifier
-from tailrace.wire.copied_rows import SETTINGS, CopiedRows
+from tailrace.wire.copied_rows import CopiedRows
 
 _PART_BYTES = 32 << 20
 """Of a table that are copied at once."""
@@ -97,50 +96,6 @@ class ServerTable:
 
 
 @dataclass(frozen=True, slots=True)
-class TablePart:
-    """Some of a table's rows, which whoever reads them copies in one of the `sessions`. With `keeps_unfit`, rows that the lake's columns cannot hold
-    are given as they are; where they are an error and others go on, `keeps_session` leaves them the session."""
-
-    sessions: SimpleQueue[Any]
-    rows: CopiedRows
-    where: str | None
-    blocks: BlockRange
-    keeps_unfit: bool = False
-    rate: CopyRate | None = None
-    pages: TablePages | None = None
-    keeps_session: bool = False
-
-    def __call__(self) -> Iterator[Any]:
-        """Record batches, and rows that do not fit. Raises PeerError as the server does."""
-        import psycopg  # noqa: PLC0415 - only those who connect need it
-
-        session = self.sessions.get()
-        copied = partial(self._copied, session)
-        try:
-            if self.pages is None:
-                yield from copied(self.blocks.where(self.where))
-            else:
-                yield from self.pages.rows(session, self.blocks, self.rows.relation, self.rows.style, copied, self.rate)
-        except psycopg.Error as error:
-            raise as_ours(error, "", f"table {self.rows.relation}") from error
-        except PeerError as error:
-            error.context = error.context or f"table {self.rows.relation}"
-            raise
-        finally:
-            self.sessions.put(session)
-
-    def _copied(self, session: Any, where: str) -> Iterator[Any]:
-        relation = self.rows.relation
-        only = "ONLY " if relation.kind == "r" else ""
-        table = f"{only}{quote_identifier(relation.schema)}.{quote_identifier(relation.name)}"
-        command = f"COPY (SELECT {self.rows.select_list} FROM {table}{where}) TO STDOUT (FORMAT binary)"
-        copied = copied_rows(session, command, self.rows.fields, self.rate, keeps_session=self.keeps_session)
-        with closing(copied) as found:
-            for rows in found:
-                yield from self.rows.fitting(rows) if self.keeps_unfit else [self.rows.batch(rows)]
-
-
-@dataclass(frozen=True, slots=True)
 class ServerSnapshot:
     """In the `sessions`, which hold locks on its `tables`, by oid: all of users that are logged, or those that were asked for. `time` is in
     microseconds of Unix's clock. Another session, which is in no transaction, can be `asked`. The snapshot was `exported` under this name."""
@@ -165,7 +120,7 @@ class ServerSnapshot:
 
         try:
             with ExitStack() as stack:
-                first, *others = (stack.enter_context(_session(dsn, database)) for _ in range(1 + sessions))
+                first, *others = (stack.enter_context(copy_session(dsn, database)) for _ in range(1 + sessions))
                 if _value(first, "SELECT pg_is_in_recovery()"):
                     raise UsageError(
                         "tables cannot be copied from a server in recovery",
@@ -199,6 +154,10 @@ class ServerSnapshot:
         blocks = block_ranges(self.tables[rows.relation.oid].largest, _PART_BYTES)
         return [TablePart(self.sessions, rows, where, each, keeps_unfit, rate, pages) for each in blocks]
 
+    def joined_by_workers(self, database: str) -> JoiningSessions:
+        """Sessions of other processes."""
+        return JoiningSessions.of(self.asked, database, self.exported)
+
     def in_pages(self, relations: Sequence[Relation], codec: str, strategy: CopyStrategy) -> dict[int, TablePages]:
         """Those of the tables that can be read by their pages, whose values are in that `codec`, by that strategy. Raises PeerError as the server
         does."""
@@ -219,7 +178,7 @@ def write_something(dsn: str, database: str) -> None:
     import psycopg  # noqa: PLC0415 - only those who connect need it
 
     try:
-        with _session(dsn, database) as connection:
+        with copy_session(dsn, database) as connection:
             _xid_now(connection)
     except psycopg.Error as error:
         raise as_ours(error, database) from error
@@ -230,7 +189,7 @@ def tables_named(dsn: str, database: str, names: Sequence[str]) -> list[int]:
     import psycopg  # noqa: PLC0415 - only those who connect need it
 
     try:
-        with _session(dsn, database) as connection:
+        with copy_session(dsn, database) as connection:
             found = [connection.execute("SELECT to_regclass(%s)::oid::bigint", (name,)).fetchone()[0] for name in names]
     except psycopg.Error as error:
         raise as_ours(error, database) from error
@@ -247,7 +206,7 @@ def await_commits(dsn: str, database: str, patience: float = 30.0) -> None:
     import psycopg  # noqa: PLC0415 - see above
 
     try:
-        with _session(dsn, database) as connection:
+        with copy_session(dsn, database) as connection:
             xid, began = _xid_now(connection), time.monotonic()
             while oldest_running(partial(_value, connection)) < xid:
                 waited = time.monotonic() - began
@@ -267,19 +226,6 @@ def _xid_now(connection: Any) -> int:
     """A new one, of a transaction that has ended, and is in the log. No standby is waited for."""
     connection.execute("SET synchronous_commit = local")
     return spend_xid(partial(_value, connection))
-
-
-@contextmanager
-def _session(dsn: str, database: str) -> Iterator[Any]:
-    import psycopg  # noqa: PLC0415 - see above
-
-    words = conninfo_of(dsn, dbname=database, client_encoding="UTF8")
-    connection = psycopg.connect(words, autocommit=True, fallback_application_name="tailrace")
-    with closing(connection):  # which ends its transaction, too
-        for name, value in SETTINGS.items():
-            connection.execute("SELECT set_config(%s, %s, false)", (name, value))
-        connection.execute(WITHOUT_TIMEOUTS)
-        yield connection
 
 
 def _locked_tables(

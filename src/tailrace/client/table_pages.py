@@ -28,11 +28,11 @@ from tailrace.catalog.names.oid_names import oid_alias_types
 from tailrace.catalog.pages.checksums import torn_pages
 from tailrace.catalog.pages.visible_tuples import KnownStatus, MvccSnapshot
 from tailrace.changes import row_batch
+from tailrace.client.block_ranges import BlockRange
 from tailrace.client.catalog_files import READING, ServerFiles
 from tailrace.client.copy_options import CopyStrategy
 from tailrace.client.copy_out import copied_rows
 from tailrace.client.copy_rate import CopyRate
-from tailrace.client.table_parts import BlockRange
 from tailrace.dataclass import dataclass
 from tailrace.decode.table_pages import StatusMissing, rows_of_pages
 from tailrace.errors import PeerError, TailraceError
@@ -113,6 +113,10 @@ class SnapshotFiles:
     known: KnownStatus = field(default_factory=lambda: KnownStatus.of({}))
     _status: dict[int, bytes] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A worker goes on from what is known."""
+        return SnapshotFiles, (self.snapshot, self.known, dict(self._status))
 
     def read_status(self, session: Any, number: int) -> None:
         with self._lock:

@@ -35,7 +35,7 @@ from tailrace.lake.lake import Lake, TableApplied
 from tailrace.lake.position import TableIdentity, position_of
 from tailrace.lake.quarantine import NamedBatches
 from tailrace.lake.staging import FileWritten, Staged, quarantine_file, write_changes
-from tailrace.lake.table import AGAIN, OpenTable
+from tailrace.lake.table import AGAIN, OpenTable, TableVersion
 from tailrace.lake.table_change import BroughtUp
 from tailrace.lake.target_tables import TargetTable, check_fit, kept_style
 from tailrace.lake.trouble import quarantine_copied
@@ -105,8 +105,9 @@ class TableCopy:
         feed = replace(self.feed, meanwhile=meanwhile)
         with lake.staging() as files:
             ways = _ways(lake, targets, self.feed, files)
+            work = partial(_work, {oid: way.work for oid, way in ways.items()})
             try:
-                with closing(feed.run(lambda piece: ways[piece.oid].work(piece), parts)) as results:
+                with closing(feed.run(work, parts)) as results:
                     tell()
                     for each in self.feed.copied:
                         oid, quarantined = each.relation.oid, list[FileWritten]()
@@ -254,13 +255,20 @@ def _ways(lake: Lake, targets: Mapping[int, TargetTable], feed: CopyFeed, files:
     }  # fmt: skip
 
 
+def _work(ways: Mapping[int, Work], piece: CopyPiece) -> Any:
+    """Runs in a worker."""
+    return ways[piece.oid](piece)
+
+
 class _AsRows:
     """The files that workers write become the table's. State: those of tables that are not made yet."""
 
     def __init__(self, lake: Lake, targets: Mapping[int, TargetTable], files: Store) -> None:
         self._lake, self._written = lake, dict[int, RowFiles]()
         run = uuid.uuid4().hex
-        self._data = {oid: partial(_new_files, target, run) for oid, target in targets.items()}
+        self._data = {
+            oid: partial(_new_files, each.found, row_schema(each.relation, each.style), run) for oid, each in targets.items()
+        }
         self.work = partial(_write_part, self._data, {oid: target.relation for oid, target in targets.items()}, files)
 
     def take(self, oid: int, result: tuple[RowFiles, list[FileWritten]]) -> list[FileWritten]:
@@ -293,9 +301,8 @@ class _AsRows:
             self._data[oid]().drop(written.files)
 
 
-def _new_files(target: TargetTable, run: str) -> DataFiles:
-    schema = row_schema(target.relation, target.style)
-    return target.found.data_files(schema, run, without_statistics(schema))
+def _new_files(found: TableVersion, schema: pa.Schema, run: str) -> DataFiles:
+    return found.data_files(schema, run, without_statistics(schema))
 
 
 def _write_part(

@@ -40,6 +40,7 @@ from tailrace.pipeline.following import NothingNew
 from tailrace.pipeline.pipeline import Pipeline
 from tailrace.plan.demand import OF_TABLES
 from tailrace.replication.acquired_slot import AcquiredSlot
+from tailrace.replication.copy_in_workers import CopyInWorkers
 from tailrace.replication.joining import Joining
 from tailrace.replication.next_window import Limit
 from tailrace.replication.waiting import Waiter
@@ -223,7 +224,8 @@ class FirstCopy:
             parts = snapshot.parts(rows, each.where, keeps_unfit=keeps_unfit, rate=rate, pages=pages.get(oid))
             tables.append(CopiedTable(each.shown, parts, snapshot.tables[oid].size, comments_at(window.history, oid, seen.end)))
         self.acquired.go_to(self.acquired.read_upto)  # the window comes again, for what the copy has not seen
-        feed = CopyFeed(span, tables, snapshot.time, THREADS, self._meanwhile)
+        workers = self._workers(snapshot) if rate is None else None
+        feed = CopyFeed(span, tables, snapshot.time, THREADS, self._meanwhile, workers)
         applied = list(TableCopy(self.lake, feed, seen, self.progress).run())
         # Others that joined may not be locked.
         unlocked = {each.relation.oid for each in wanted} - {each.relation.oid for each in tables}
@@ -237,6 +239,13 @@ class FirstCopy:
                 catalog = catalog.with_table(replace(catalog.tables[oid], dropped=seen.end))
         self.lake.replace_catalog(catalog)
         return applied
+
+    def _workers(self, snapshot: ServerSnapshot) -> CopyInWorkers | None:
+        """Those of Spark, if that is what the run is on."""
+        acquired = self.acquired
+        if not acquired.runner.works_elsewhere:
+            return None
+        return CopyInWorkers(acquired.runner, snapshot.joined_by_workers(acquired.slot.database), acquired.location.warn)
 
     def _where_copied(self, window: Pipeline, end: Lsn) -> Lsn:
         """Where rows that are copied count as committed: where the lake is, and no table that is refilled is further, as a run that died may have

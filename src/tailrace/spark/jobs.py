@@ -8,9 +8,12 @@ second, single rows do not. Errors travel back as themselves.
 from __future__ import annotations
 
 import pickle
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import field
+from itertools import count
 from typing import Any, TypeVar
 
 import numpy as np
@@ -65,7 +68,28 @@ class StageReader(DataSourceReader):
             yield from run_item(self._work, number, item)
 
 
-def _stage_source(work: bytes, all_shares: Sequence[_Share]) -> type[DataSource]:
+class _StageNames:
+    """Of stages that run beside each other each has a name of its own: by it Spark finds what was registered last. State: the numbers in use."""
+
+    def __init__(self) -> None:
+        self._used, self._lock = set[int](), threading.Lock()
+
+    @contextmanager
+    def one(self) -> Iterator[str]:
+        with self._lock:
+            number = next(each for each in count(1) if each not in self._used)
+            self._used.add(number)
+        try:
+            yield f"tailrace_stage_{number}"
+        finally:
+            with self._lock:
+                self._used.remove(number)
+
+
+_stage_names = _StageNames()
+
+
+def _stage_source(named: str, work: bytes, all_shares: Sequence[_Share]) -> type[DataSource]:
     """A data source for one job. The class travels by value, with all that it holds.
 
     Once a reader is made of it, Spark sends source and reader along with every task; by then neither must hold what others do.
@@ -76,7 +100,7 @@ def _stage_source(work: bytes, all_shares: Sequence[_Share]) -> type[DataSource]
 
         @classmethod
         def name(cls) -> str:
-            return "tailrace_stage"
+            return named
 
         def schema(self) -> str:
             from tailrace.spark.workers import settle  # noqa: PLC0415 - by name
@@ -160,21 +184,21 @@ class SparkRunner:
         waves = [items[start : start + wave] for start in range(0, len(items), wave)]
         if not waves:
             return
-        with Threads(1) as ahead:
-            coming = ahead.submit(self._wave, packed, waves[0])
+        with _stage_names.one() as name, Threads(1) as ahead:
+            coming = ahead.submit(self._wave, name, packed, waves[0])
             for following in [*waves[1:], None]:
                 results = coming.result()
                 if following is not None:
-                    coming = ahead.submit(self._wave, packed, following)
+                    coming = ahead.submit(self._wave, name, packed, following)
                 while results:
                     yield _outcome(results.popleft())
 
-    def _wave(self, work: bytes, items: Sequence[Any]) -> deque[list[_Cell]]:
+    def _wave(self, name: str, work: bytes, items: Sequence[Any]) -> deque[list[_Cell]]:
         """The cells of each item's result, in the order of the items."""
         share = -(-len(items) // (TASKS_PER_CORE * self.cores))
         packed = [pack(item) for item in items]
         shares = [_Share(first, packed[first : first + share]) for first in range(0, len(items), share)]
-        source = _stage_source(work, shares)
+        source = _stage_source(name, work, shares)
         self.spark.dataSource.register(source)
         table = self.spark.read.format(source.name()).load().toArrow()
         cells: dict[int, list[_Cell]] = {}

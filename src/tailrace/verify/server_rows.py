@@ -24,11 +24,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tailrace.client.block_ranges import BlockRange, block_ranges
 from tailrace.client.catalog_files import as_ours
 from tailrace.client.copy_out import copied_rows
-from tailrace.client.server_snapshot import TablePart
 from tailrace.client.table_pages import TablePages
-from tailrace.client.table_parts import BlockRange, block_ranges
+from tailrace.client.table_part import TablePart
 from tailrace.dataclass import dataclass
 from tailrace.model import Relation
 from tailrace.threads import Threads

@@ -1,0 +1,78 @@
+"""Sessions in which tables are copied, and how one that comes later joins the snapshot of the others.
+
+In: a connection string and a database, or what another session was connected by. Out: psycopg's connection, in autocommit, which prints values as the
+log's changes have them. `JoiningSessions` gives those of workers in other processes, one for each part that is copied there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import field
+from typing import Any, Self
+
+from tailrace.client.catalog_files import as_ours
+from tailrace.client.conninfo import conninfo_of, used_by
+from tailrace.client.running_transactions import BEGIN, WITHOUT_TIMEOUTS
+from tailrace.dataclass import dataclass
+from tailrace.wire.copied_rows import SETTINGS
+
+_LOCK_MILLISECONDS = 1000
+
+
+@contextmanager
+def copy_session(dsn: str, database: str) -> Iterator[Any]:
+    """Raises psycopg's errors."""
+    with closing(_connected(conninfo_of(dsn, dbname=database))) as connection:  # which ends its transaction, too
+        yield connection
+
+
+@dataclass(frozen=True, slots=True)
+class JoiningSessions:
+    """Taken and put back as those of a queue are. They join the snapshot that was `exported`, as long as another session holds it and the locks of
+    the tables. Who waits here for a lock may wait behind somebody who waits for that session, which the server cannot know: after a second it is an
+    error."""
+
+    words: str = field(repr=False)
+    """The connection string, with all that the others were connected by: environment, service file and password file are not a worker's."""
+    database: str
+    exported: str
+
+    @classmethod
+    def of(cls, session: Any, database: str, exported: str) -> Self:
+        return cls(conninfo_of("", **used_by(session.pgconn)), database, exported)
+
+    def get(self) -> Any:
+        """Raises PeerError as the server does."""
+        import psycopg  # noqa: PLC0415 - only those who connect need it
+
+        try:
+            session = _connected(self.words)
+        except psycopg.Error as error:
+            raise as_ours(error, self.database) from error
+        try:
+            session.execute(BEGIN)
+            session.execute(f"SET TRANSACTION SNAPSHOT '{self.exported}'")
+            session.execute(f"SET LOCAL lock_timeout = {_LOCK_MILLISECONDS}")
+        except psycopg.Error as error:
+            session.close()
+            raise as_ours(error, self.database) from error
+        return session
+
+    def put(self, session: Any) -> None:
+        session.close()
+
+
+def _connected(words: str) -> Any:
+    import psycopg  # noqa: PLC0415 - see above
+
+    words = conninfo_of(words, client_encoding="UTF8")
+    connection = psycopg.connect(words, autocommit=True, fallback_application_name="tailrace")
+    try:
+        for name, value in SETTINGS.items():
+            connection.execute("SELECT set_config(%s, %s, false)", (name, value))
+        connection.execute(WITHOUT_TIMEOUTS)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
