@@ -45,6 +45,7 @@ WORK = (
         "SELECT pg_replication_origin_xact_setup('0/1234', '2020-01-01')",
         "INSERT INTO x VALUES (7, 'seven')",
     ),
+    "SELECT pg_replication_origin_session_reset()",
 )
 
 

@@ -17,6 +17,7 @@ from support.pgoutput_rows import PLAIN, PUBLICATION, ours, theirs
 from support.reassembly import reassembled
 from support.sampling import some_of
 from support.servers import Server
+from support.waiting import until
 from support.walsender import Received
 from tailrace.cli.verbs.slot import create
 from tailrace.logicalproto import message as m
@@ -74,6 +75,9 @@ def test_an_origin_comes_with_the_first_block(major: int, tmp_path: Path) -> Non
                         server.say(FLUSH)
                         follower.read()
                     writer.commit()
+                    backend = writer.info.backend_pid
+                # An origin is its session's until that has ended, a moment after we are gone.
+                until(lambda backend=backend: not server.value(f"SELECT count(*) FROM pg_stat_activity WHERE pid = {backend}"))
             server.say(FLUSH)
             follower.read()
         expected = [(int(Lsn.parse(lsn)), data) for lsn, _, data in theirs(server, "s", OPTIONS)]
