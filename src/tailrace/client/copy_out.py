@@ -27,8 +27,8 @@ from tailrace.wire.messages import CopyData, ErrorResponse, Query, ReadyForQuery
 _BUFFER = 4 << 20
 _ENOUGH = 2 << 20
 """Bytes from which on it is worth to look at what has come: each look costs a fraction of a millisecond, whatever it finds."""
-_GATHERED = 0.0005
-"""Seconds to sleep once something has come: a server sends 8 kB at a time, and to be woken for each would cost more than to read it."""
+GATHERED = 0.0005
+"""Seconds to sleep once something has come: a server sends rows 8 kB at a time, and to be woken for each would cost more than to read it."""
 _PATIENCE = 100
 """Milliseconds after which what has come is looked at, however little it is."""
 _DATA = ord("d")
@@ -36,12 +36,12 @@ _READY = b"Z\0\0\0\5"
 
 
 def copied_rows(
-    session: Any, command: str, columns: int, rate: CopyRate | None = None, *, keeps_session: bool = False
+    session: Any, command: str, columns: int, rate: CopyRate | None = None, *, keeps_session: bool = False, gathered: float = GATHERED,
 ) -> Generator[CopiedFields]:  # fmt: skip
-    """The rows that a COPY in binary form brings, some at a time; each are there until the next are asked for. Where they are not asked for to the
-    end, the session is closed; or the rest is passed over, if the session is to be kept. Raises PeerError as the server does, and for what are no
-    such rows."""
-    copy = CopyOut(session, command, rate)
+    """The rows that a COPY in binary form brings, some at a time, `gathered` for so many seconds; each are there until the next are asked
+    for. Where they are not asked for to the end, the session is closed; or the rest is passed over, if the session is to be kept. Raises PeerError
+    as the server does, and for what are no such rows."""
+    copy = CopyOut(session, command, rate, gathered)
     rows = _rows(copy, columns)
     try:
         for each in rows:  # noqa: UP028 - yield from would close them with this
@@ -71,8 +71,8 @@ class CopyOut:
     """A COPY that was begun in a session. State: the bytes from `_first` to `_end` of the buffer have come and are not used yet; the session is idle
     again once the copy `is_over`."""
 
-    def __init__(self, session: Any, command: str, rate: CopyRate | None = None) -> None:
-        self.is_over, self._rate = False, rate
+    def __init__(self, session: Any, command: str, rate: CopyRate | None = None, gathered: float = GATHERED) -> None:
+        self.is_over, self._rate, self._gathered = False, rate, gathered
         self._enough = _ENOUGH if rate is None else min(_ENOUGH, rate.most_at_once)
         self._buffer = np.empty(_BUFFER, np.uint8)
         self._first = self._end = 0
@@ -153,7 +153,7 @@ class CopyOut:
         if self._rate is not None:
             view = view[: max(self._end + self._enough, self._next_size())]
         while self._poll.poll(_PATIENCE if self._end else None):
-            time.sleep(_GATHERED)
+            time.sleep(self._gathered)
             while self._end < len(view):
                 try:
                     count = os.readv(self._socket, [view[self._end :]])

@@ -175,7 +175,8 @@ class TablePages:
         command = f"COPY (SELECT {content} FROM {values}) TO STDOUT (FORMAT binary)"
         room, filled, is_there = np.empty(_BLOCKS * PAGE_SIZE, np.uint8), 0, True
         pages = room[: (end - first) * PAGE_SIZE]
-        with closing(copied_rows(session, command, 1, rate)) as found:
+        # So much is sent at once that the socket is full before anybody could sleep.
+        with closing(copied_rows(session, command, 1, rate, gathered=0.0)) as found:
             for rows in found:
                 for at, got in zip(rows.at[:, 0].tolist(), rows.sizes[:, 0].tolist(), strict=True):
                     wanted = min(size, len(pages) - filled)
