@@ -64,7 +64,7 @@ def _snapshot(server: Server) -> Iterator[ServerSnapshot]:
 def _both(snapshot: ServerSnapshot, relation: Relation) -> tuple[pa.Table, pa.Table, list[str]]:
     """The rows as the server copies them, and as we read them; and what we asked the server for meanwhile."""
     rows = CopiedRows(relation, ArrowStyle())
-    pages = snapshot.in_pages([relation], "", CopyStrategy.PAGES)
+    pages = snapshot.in_pages(snapshot.readable_files(CopyStrategy.PAGES), [relation], "", CopyStrategy.PAGES)
     assert pages.keys() == {relation.oid}
     asked: list[str] = []
 
@@ -192,7 +192,7 @@ def test_every_type(major: int) -> None:
         for name in tables:
             relation = _relation(server, slot, name)
             with _snapshot(server) as snapshot:
-                if not snapshot.in_pages([relation], "", CopyStrategy.PAGES):
+                if not snapshot.in_pages(snapshot.readable_files(CopyStrategy.PAGES), [relation], "", CopyStrategy.PAGES):
                     continue  # what prints names, only the server copies
                 theirs, ours, _ = _both(snapshot, relation)
             assert comparable(ours) == comparable(theirs)
@@ -204,10 +204,10 @@ def test_what_lacks_is_said() -> None:
     with _server(checksums=False) as (server, slot):
         relation = _relation(server, slot)
         with _snapshot(server) as snapshot, pytest.raises(PeerError, match="without data checksums") as raised:
-            snapshot.in_pages([relation], "", CopyStrategy.PAGES)
+            snapshot.readable_files(CopyStrategy.PAGES)
         assert raised.value.sqlstate == "55000"
         with _snapshot(server) as snapshot:
-            assert snapshot.in_pages([relation], "", CopyStrategy.AUTO) == {}
+            assert snapshot.in_pages(snapshot.readable_files(CopyStrategy.AUTO), [relation], "", CopyStrategy.AUTO) == {}
 
 
 def test_a_snapshot_that_does_not_name_all_subtransactions() -> None:

@@ -30,7 +30,7 @@ from tailrace.client.running_transactions import (
     spend_xid,
     who_runs,
 )
-from tailrace.client.table_pages import TablePages, tables_in_pages
+from tailrace.client.table_pages import SnapshotFiles, TablePages, least_bytes, readable_files, tables_in_pages
 from tailrace.client.table_part import TablePart
 from tailrace.dataclass import dataclass
 from tailrace.errors import PeerError, UsageError
@@ -158,15 +158,33 @@ class ServerSnapshot:
         """Sessions of other processes."""
         return JoiningSessions.of(self.asked, database, self.exported)
 
-    def in_pages(self, relations: Sequence[Relation], codec: str, strategy: CopyStrategy) -> dict[int, TablePages]:
-        """Those of the tables that can be read by their pages, whose values are in that `codec`, by that strategy. Raises PeerError as the server
-        does."""
+    def readable_files(self, strategy: CopyStrategy) -> SnapshotFiles | None:
+        """The server's, if pages are to be read of any of the tables: a checkpoint is made, and with it the log is flushed up to the snapshot. Raises
+        PeerError as the server does."""
+        least = least_bytes(strategy)
+        if not any(each.size >= least for each in self.tables.values() if each.kind == "r"):
+            return None
+        with self._session() as session:
+            return readable_files(self.asked, session, self.exported, strategy)
+
+    def in_pages(
+        self, files: SnapshotFiles | None, relations: Sequence[Relation], codec: str, strategy: CopyStrategy
+    ) -> dict[int, TablePages]:
+        """Those of the tables that are read by their pages, whose values are in that `codec`. Raises PeerError as the server does."""
+        if files is None:
+            return {}
+        with self._session() as session:
+            sized = [(each, self.tables[each.oid].size) for each in relations]
+            return tables_in_pages(files, session, sized, codec, strategy)
+
+    @contextmanager
+    def _session(self) -> Iterator[Any]:
+        """One of them, for the block."""
         import psycopg  # noqa: PLC0415 - only those who connect need it
 
         session = self.sessions.get()
         try:
-            sized = [(each, self.tables[each.oid].size) for each in relations]
-            return tables_in_pages(self.asked, session, self.exported, sized, codec, strategy)
+            yield session
         except psycopg.Error as error:
             raise as_ours(error, "") from error
         finally:

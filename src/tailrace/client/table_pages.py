@@ -12,6 +12,7 @@ A role needs EXECUTE on pg_read_binary_file(text, bigint, bigint, boolean), as f
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -222,37 +223,44 @@ class TablePages:
         return None
 
 
-def tables_in_pages(
-    asked: Any, session: Any, exported: str, tables: Sequence[tuple[Relation, int]], codec: str, strategy: CopyStrategy
-) -> dict[int, TablePages]:
-    """Of these tables, with their sizes in bytes, those whose pages can be read: by the strategy `auto`, of large ones. Who is `asked` makes a
-    checkpoint if there are any. The session has the snapshot that was `exported`, and locks on the tables. Raises PeerError where pages are asked
-    for, and cannot be read of this server."""
+def least_bytes(strategy: CopyStrategy) -> float:
+    """Of a table whose pages are read by this strategy."""
+    return {CopyStrategy.ROWS: math.inf, CopyStrategy.PAGES: 0}.get(strategy, LEAST_BYTES)
+
+
+def readable_files(asked: Any, session: Any, exported: str, strategy: CopyStrategy) -> SnapshotFiles | None:
+    """What the session's snapshot, which was `exported`, sees is in the files once who is `asked` has made a checkpoint. None where they cannot be
+    read. Raises PeerError where they must be."""
     import psycopg  # noqa: PLC0415 - only those who connect need it
 
-    least = 0 if strategy is CopyStrategy.PAGES else LEAST_BYTES
-    large = {relation.oid: (relation, size) for relation, size in tables if size >= least and not oid_alias_types(relation)}
-    if not large or strategy is CopyStrategy.ROWS:
-        return {}
     for is_met, (message, hint, sqlstate) in zip(session.execute(_OBSTACLES).fetchone(), _REFUSALS, strict=True):
         if not is_met and strategy is CopyStrategy.PAGES:
             raise PeerError(message, hint=f"{hint} Or --copy-strategy rows.".lstrip(), sqlstate=sqlstate)
         if not is_met:
-            return {}
+            return None
     snapshot = exported_snapshot(ServerFiles(session).piece(f"pg_snapshots/{exported}", 0, 1 << 20) or b"")
-    found = session.execute(_TABLES, (list(large), strategy is CopyStrategy.PAGES)).fetchall() if snapshot is not None else []
-    if snapshot is None or not found:
-        return {}
+    if snapshot is None:
+        return None
     try:
         asked.execute("CHECKPOINT")
     except psycopg.Error:  # checkpoint request failed
         if strategy is CopyStrategy.PAGES:
             raise
-        return {}
-    files, pages = SnapshotFiles(snapshot), dict[int, TablePages]()
+        return None
+    files = SnapshotFiles(snapshot)
     for xid in {max(0, snapshot.xmax - XIDS_PER_STATUS_FILE), snapshot.xmax}:  # a new table needs no other
         files.read_status(session, xid // XIDS_PER_STATUS_FILE)
-    for oid, path in found:
+    return files
+
+
+def tables_in_pages(
+    files: SnapshotFiles, session: Any, tables: Sequence[tuple[Relation, int]], codec: str, strategy: CopyStrategy
+) -> dict[int, TablePages]:
+    """Of these tables, with their sizes in bytes, those whose pages are read. The session has locks on them."""
+    least = least_bytes(strategy)
+    large = {relation.oid: (relation, size) for relation, size in tables if size >= least and not oid_alias_types(relation)}
+    pages = dict[int, TablePages]()
+    for oid, path in session.execute(_TABLES, (list(large), strategy is CopyStrategy.PAGES)).fetchall():
         relation, size = large[int(oid)]
         pages[relation.oid] = TablePages(files, str(path), -(-size // PAGE_SIZE), relation, codec)
     return pages

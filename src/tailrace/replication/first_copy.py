@@ -25,6 +25,7 @@ from tailrace.catalog.names.qualified_names import write_table_name
 from tailrace.client.copy_options import CopyOptions
 from tailrace.client.copy_rate import CopyRate
 from tailrace.client.server_snapshot import ServerSnapshot, write_something
+from tailrace.client.table_pages import SnapshotFiles
 from tailrace.client.wal_archive import written_upto
 from tailrace.copy_feed import CopiedTable, CopyFeed
 from tailrace.dataclass import dataclass
@@ -103,10 +104,13 @@ class FirstCopy:
             # While tables join, only these are locked; at the beginning all are there to be copied.
             only = None if self._catalog.awaits_copy else self._catalog.joining
             with ServerSnapshot.taken(log.dsn, self.acquired.slot.database, THREADS, warn, self._wait, only=only) as snapshot:
-                if snapshot is None or (window := self._window_to(snapshot.seen.end)) is None:
+                if snapshot is None:
+                    continue
+                files = snapshot.readable_files(self.options.strategy)
+                if (window := self._window_to(snapshot.seen.end)) is None:
                     continue
                 with suppress(_Stopped):
-                    applied += self._take(snapshot, window)
+                    applied += self._take(snapshot, files, window)
         return None
 
     @property
@@ -203,7 +207,7 @@ class FirstCopy:
             pause = min(_LOOK_AGAIN, 2 * pause)
         return None
 
-    def _take(self, snapshot: ServerSnapshot, window: Pipeline) -> list[TableApplied]:
+    def _take(self, snapshot: ServerSnapshot, files: SnapshotFiles | None, window: Pipeline) -> list[TableApplied]:
         """Copy those tables that are not copied yet, and did not join since the copy has begun."""
         seen, keeps_unfit = snapshot.seen, self.lake.on_error == QUARANTINE
         self.joining.note(window)
@@ -216,7 +220,7 @@ class FirstCopy:
         for each in copied:
             snapshot.tables[each.relation.oid].check_is(each.relation, seen.end)
         whole = [each.relation for each in copied if each.where is None]
-        pages = snapshot.in_pages(whole, codec_of_values(window.history.encoding), self.options.strategy)
+        pages = snapshot.in_pages(files, whole, codec_of_values(window.history.encoding), self.options.strategy)
         tables = list[CopiedTable]()
         rate = CopyRate(self.options.rate) if self.options.rate else None
         for each in copied:

@@ -97,7 +97,8 @@ class ServerSource:
         for each in seen:
             there[each.relation.oid].check_is(each.relation, self.end)
         whole = [each.relation for each in seen if each.where is None and wanted(each.relation)]
-        pages = self.snapshot.in_pages(whole, codec_of_values(self.log.history.encoding), strategy)
+        files = self.snapshot.readable_files(strategy)
+        pages = self.snapshot.in_pages(files, whole, codec_of_values(self.log.history.encoding), strategy)
         for each in seen:
             oid = each.relation.oid
             yield SourceTable(each.shown, each.where, self._leaves(oid, there[oid]), pages.get(oid))
