@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -208,6 +210,21 @@ def test_what_lacks_is_said() -> None:
         assert raised.value.sqlstate == "55000"
         with _snapshot(server) as snapshot:
             assert snapshot.in_pages(snapshot.readable_files(CopyStrategy.AUTO), [relation], "", CopyStrategy.AUTO) == {}
+
+
+def test_a_checkpoint_that_takes_long() -> None:
+    """Who is to stop does not wait for it, and the session goes on."""
+    with _server() as (server, slot):
+        relation = _relation(server, slot)
+        checkpointer = int(server.value("SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'"))
+        with _snapshot(server) as snapshot:
+            os.kill(checkpointer, signal.SIGSTOP)
+            try:
+                assert snapshot.readable_files(CopyStrategy.PAGES, lambda: True) is None
+            finally:
+                os.kill(checkpointer, signal.SIGCONT)
+            theirs, ours, _ = _both(snapshot, relation)
+    assert _sorted(ours) == _sorted(theirs)
 
 
 def test_a_snapshot_that_does_not_name_all_subtransactions() -> None:

@@ -158,14 +158,14 @@ class ServerSnapshot:
         """Sessions of other processes."""
         return JoiningSessions.of(self.asked, database, self.exported)
 
-    def readable_files(self, strategy: CopyStrategy) -> SnapshotFiles | None:
-        """The server's, if pages are to be read of any of the tables: a checkpoint is made, and with it the log is flushed up to the snapshot. Raises
-        PeerError as the server does."""
+    def readable_files(self, strategy: CopyStrategy, is_stopping: Callable[[], bool] = lambda: False) -> SnapshotFiles | None:
+        """The server's, if pages are to be read of any of the tables: a checkpoint is made, and with it the log is flushed up to the snapshot. None
+        where it is to stop meanwhile, too. Raises PeerError as the server does."""
         least = least_bytes(strategy)
         if not any(each.size >= least for each in self.tables.values() if each.kind == "r"):
             return None
         with self._session() as session:
-            return readable_files(self.asked, session, self.exported, strategy)
+            return readable_files(self.asked, session, self.exported, strategy, is_stopping)
 
     def in_pages(
         self, files: SnapshotFiles | None, relations: Sequence[Relation], codec: str, strategy: CopyStrategy

@@ -16,7 +16,8 @@ import math
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing
+from concurrent.futures import wait
+from contextlib import closing, suppress
 from dataclasses import field
 from typing import Any
 
@@ -38,6 +39,7 @@ from tailrace.dataclass import dataclass
 from tailrace.decode.table_pages import StatusMissing, rows_of_pages
 from tailrace.errors import PeerError, TailraceError
 from tailrace.model import PAGE_SIZE, Relation
+from tailrace.threads import Threads
 from tailrace.tuples.deform import AttributesRoom
 from tailrace.types.encodings.server_encodings import UTF8
 from tailrace.types.registry import ArrowStyle
@@ -54,7 +56,7 @@ _ASKED_SHARE = 16
 """Where more than one row in so many is to be asked for, the server copies them all."""
 _CTIDS = 1000
 """Asked for at once."""
-_TRIES, _MOMENT = 20, 0.01
+_TRIES, _MOMENT, _LOOK_AGAIN = 20, 0.01, 0.3
 _XID_BYTES = 256 << 10
 """Of a file of pg_xact."""
 _OBSTACLES = f"""
@@ -228,9 +230,11 @@ def least_bytes(strategy: CopyStrategy) -> float:
     return {CopyStrategy.ROWS: math.inf, CopyStrategy.PAGES: 0}.get(strategy, LEAST_BYTES)
 
 
-def readable_files(asked: Any, session: Any, exported: str, strategy: CopyStrategy) -> SnapshotFiles | None:
+def readable_files(
+    asked: Any, session: Any, exported: str, strategy: CopyStrategy, is_stopping: Callable[[], bool]
+) -> SnapshotFiles | None:
     """What the session's snapshot, which was `exported`, sees is in the files once who is `asked` has made a checkpoint. None where they cannot be
-    read. Raises PeerError where they must be."""
+    read, or where it is to stop meanwhile. Raises PeerError where they must be."""
     import psycopg  # noqa: PLC0415 - only those who connect need it
 
     for is_met, (message, hint, sqlstate) in zip(session.execute(_OBSTACLES).fetchone(), _REFUSALS, strict=True):
@@ -242,7 +246,8 @@ def readable_files(asked: Any, session: Any, exported: str, strategy: CopyStrate
     if snapshot is None:
         return None
     try:
-        asked.execute("CHECKPOINT")
+        if not _made_checkpoint(asked, is_stopping):
+            return None
     except psycopg.Error:  # checkpoint request failed
         if strategy is CopyStrategy.PAGES:
             raise
@@ -251,6 +256,22 @@ def readable_files(asked: Any, session: Any, exported: str, strategy: CopyStrate
     for xid in {max(0, snapshot.xmax - XIDS_PER_STATUS_FILE), snapshot.xmax}:  # a new table needs no other
         files.read_status(session, xid // XIDS_PER_STATUS_FILE)
     return files
+
+
+def _made_checkpoint(asked: Any, is_stopping: Callable[[], bool]) -> bool:
+    """On a busy server that takes a while. False where it is to stop; the server goes on with it by itself."""
+    import psycopg  # noqa: PLC0415 - see above
+
+    with Threads(1) as thread:
+        checkpoint = thread.submit(asked.execute, "CHECKPOINT")
+        while not wait([checkpoint], _LOOK_AGAIN).done:
+            if is_stopping():
+                asked.cancel_safe()
+                with suppress(psycopg.errors.QueryCanceled):
+                    checkpoint.result()
+                return False
+        checkpoint.result()
+    return True
 
 
 def tables_in_pages(
