@@ -63,6 +63,10 @@ def _rows(home: Path, name: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("seed", some_of([pytest.param(seed, id=str(seed)) for seed in range(20)], 20))
 def test_under_a_storm(server: Server, tmp_path: Path, seed: int) -> None:
+    _under_a_storm(server, tmp_path, seed)
+
+
+def _under_a_storm(server: Server, tmp_path: Path, seed: int) -> None:
     """Of DDL, TRUNCATE, savepoints, prepared transactions and key moves. By turns the server copies, and we read its pages."""
     begin(server)
     with storm(server, seed):
@@ -72,15 +76,12 @@ def test_under_a_storm(server: Server, tmp_path: Path, seed: int) -> None:
     assert different(server, LocalStore(tmp_path / "lake")) == []
 
 
-@pytest.mark.parametrize("major", [pytest.param(major, marks=pytest.mark.matrix) for major in (14, 15, 16, 17)])
-def test_every_major(major: int, tmp_path: Path) -> None:
+@pytest.mark.matrix
+@pytest.mark.parametrize(("major", "seed"), [(major, seed) for major in (14, 15, 16, 17) for seed in range(20)])
+def test_every_major(major: int, seed: int, tmp_path: Path) -> None:
     find_build(major)
-    with Server(major, SETTINGS, test_decoding=False, dbname="app") as server:
-        begin(server)
-        with storm(server, major):
-            _mirrored(server, tmp_path)
-        _mirrored(server, tmp_path)
-        assert different(server, LocalStore(tmp_path / "lake")) == []
+    with Server(major, SETTINGS, test_decoding=False, dbname="app", checksums=True) as server:
+        _under_a_storm(server, tmp_path, seed)
 
 
 @pytest.mark.parametrize("strategy", ["rows", "pages"])
@@ -283,8 +284,9 @@ def _awaits(home: Path) -> bool:
     return catalog is None or catalog.awaits_copy
 
 
-@pytest.mark.soak
-def test_killed_while_it_copies(server: Server, tmp_path: Path) -> None:
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("kills", [pytest.param(12, marks=pytest.mark.soak), pytest.param(100, marks=pytest.mark.marathon)])
+def test_killed_while_it_copies(server: Server, tmp_path: Path, kills: int) -> None:
     """The next run begins anew; what there is of before counts for nothing."""
     begin(server)
     server.say(
@@ -293,7 +295,7 @@ def test_killed_while_it_copies(server: Server, tmp_path: Path) -> None:
     )
     dice, killed = random.Random(7), 0
     with storm(server, 77, pause=0.05):
-        for _ in range(8):
+        for _ in range(kills):
             words = _words(server, tmp_path, "--copy-rate", "4MB")  # so that it takes longer than it is given
             with forked(words) as process:
                 threading.Event().wait(1 + dice.random() * 3)
@@ -301,7 +303,7 @@ def test_killed_while_it_copies(server: Server, tmp_path: Path) -> None:
                 process.kill()
         _mirrored(server, tmp_path)
     _mirrored(server, tmp_path)
-    assert killed == 8
+    assert killed == kills
     server.say("DROP TABLE wide")
     assert read_table(tmp_path / "lake/public.wide").num_rows == 30000
     _mirrored(server, tmp_path)
