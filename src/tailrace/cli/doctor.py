@@ -21,9 +21,9 @@ _SHOWN = 10
 _WIDTH = len(WARNING)
 
 
-def of_server(dsn: str, databases: list[str], *, as_json: bool) -> bool:
-    """Print what is found of a server; whether nothing stops us."""
-    return _write(Examination(dsn, databases).findings(), as_json=as_json)
+def of_server(dsn: str, databases: list[str], copied: Sequence[str] | None, *, as_json: bool) -> bool:
+    """Print what is found of a server, and of what is to be `copied` as `check_server` has it; whether nothing stops us."""
+    return _write(Examination(dsn, databases, copied=copied).findings(), as_json=as_json)
 
 
 def check_server(dsn: str, database: str, copied: Sequence[str] | None = None) -> None:

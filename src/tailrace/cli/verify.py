@@ -65,9 +65,11 @@ def verify(asked: AskedComparison) -> bool:
         if done.repaired:
             sys.stdout.write(f"{count_of(sum(done.repaired.values()), 'row', 'were')} repaired\n")
     if done.overtaken:
+        left = ", ".join(done.overtaken)
         raise Overtaken(
             f"others write to table {done.overtaken[0]} again and again",
-            hint="Run this again, or while nobody brings the lake along.",
+            detail=f"Not repaired were {left}; repaired were {', '.join(done.repaired) or 'none'}.",
+            hint="Run this again for these alone (--table); or while nobody brings the lake along, or not as often (--every).",
         )
     return not any(each.differs and each.sides.name not in done.repaired for each in done.tables)
 

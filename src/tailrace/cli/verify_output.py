@@ -16,8 +16,8 @@ LAKE, SUBSCRIBER = "lake", "subscriber"
 _MOST_TEXT = 200
 """Characters of a row that a listing shows; --json has all of it."""
 _WORDS = {
-    LAKE: {MISSING: "missing in the lake", EXTRA: "not at the source", OTHER: "other values"},
-    SUBSCRIBER: {MISSING: "missing at the subscriber", EXTRA: "not at the source", OTHER: "other values"},
+    LAKE: {MISSING: "missing in the lake", EXTRA: "too many in the lake", OTHER: "other values"},
+    SUBSCRIBER: {MISSING: "missing at the subscriber", EXTRA: "too many at the subscriber", OTHER: "other values"},
 }
 
 

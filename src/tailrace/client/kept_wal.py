@@ -51,7 +51,7 @@ class KeptWal:
         return f'{distance}, and its physical replication slot "{slot}" is {status}'
 
 
-_REMEDY = "Increase wal_keep_size there, or have it keep what was not received with a physical slot (--physical-slot)."
+_REMEDY = "Increase wal_keep_size there, or have it keep what was not received with a physical slot (tailrace slot create --physical-slot)."
 
 
 def _bytes(shown: str) -> int:

@@ -13,6 +13,7 @@ tried again, with longer and longer pauses.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -98,6 +99,8 @@ class Receiver:
     _where: ResumePoint | None = None
     _kept: KeptWal | None = None
     _has_warned: bool = False
+    _behind: float = math.inf
+    """How many bytes were not received yet when that was looked at last."""
 
     def stop(self) -> None:
         """From another thread or a signal's handler: the stream ends, with all that was written on disk."""
@@ -325,11 +328,12 @@ class Receiver:
         self._socket.wake_readers()
 
     def _warn_of_distance(self, archive: WalArchive) -> None:
-        """Once, before the server removes what was not received; and again once that was safe in between."""
+        """Once, before the server removes what was not received, unless that gets less; and again once that was safe in between."""
         if self._kept is None:
             return
         behind = max(0, self._server_end - archive.flushed)
-        text = self._kept.warning(behind, self.slot)
+        text = self._kept.warning(behind, self.slot) if behind >= self._behind else ""
+        self._behind = behind
         if text and not self._has_warned:
             (self.warn or self.tell)(text)
         self._has_warned = bool(text) or (self._has_warned and bool(self._kept.warning(2 * behind, self.slot)))

@@ -136,8 +136,10 @@ def patience() -> Callable[[], bool]:
 def _stuck(state: tuple[str, bool, int, str, str], lsn: Lsn) -> PeerError:
     name, is_enabled, workers, *ends = state
     why = f"nothing was applied for {PATIENCE:.0f} seconds" if workers else "no worker of it is running"
+    applied = max(map(Lsn.parse, ends))
+    done = f"what comes before {applied}" if applied else "nothing yet"
     return PeerError(
-        f'subscription "{name}" has applied what comes before {max(map(Lsn.parse, ends))}, and the source is at {lsn}',
+        f'subscription "{name}" has applied {done}, and the source is at {lsn}',
         detail=f"{why[0].upper()}{why[1:]}." if is_enabled else "It is disabled.",
         hint="What differs cannot be told from what is late. The subscriber's log says why it does not go on.", sqlstate="55000", lsn=lsn,
     )  # fmt: skip

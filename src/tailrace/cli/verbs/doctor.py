@@ -28,15 +28,28 @@ def doctor(
             metavar="NAME",
         ),
     ] = None,
+    publication: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--publication", help="Whether what these publications publish can be copied, too; may be repeated.", metavar="NAME,…"
+        ),
+    ] = None,
     as_json: JsonOption = False,
     on: OnOption = On.AUTO,
 ) -> None:
     """Say whether all is there that tailrace needs of a source, and if not, what to do. Exits with 1 for what would stop it."""
     if database and not is_dsn(source):
         raise UsageError("--database is for a server that is connected to", hint=f'"{source}" is read as a directory.')
+    if publication and not is_dsn(source):
+        raise UsageError("--publication is for a server that is connected to", hint=f'"{source}" is read as a directory.')
     with loading():
         from tailrace.cli.doctor import of_files, of_server
+        from tailrace.publications.subscription import publication_names
 
-    is_fine = of_server(source, database or [], as_json=as_json) if is_dsn(source) else of_files(source, on, as_json=as_json)
+    if is_dsn(source):
+        copied = [name for text in publication for name in publication_names(text)] if publication else None
+        is_fine = of_server(source, database or [], copied, as_json=as_json)
+    else:
+        is_fine = of_files(source, on, as_json=as_json)
     if not is_fine:
         raise typer.Exit(1)

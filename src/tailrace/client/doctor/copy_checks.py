@@ -1,4 +1,5 @@
-"""What a server is asked before its tables are copied: whether the publications that are named exist, and whether the role may read the rows.
+"""What a server is asked before its tables are copied: whether the publications that are named exist, whether the role may read the rows,
+and whether it may read large tables by their pages.
 
 Queries run with search_path pg_catalog. `tailrace.publications` is a JSON array of the publications' names, which is empty where all tables are
 wanted.
@@ -7,7 +8,8 @@ wanted.
 from __future__ import annotations
 
 from tailrace.client.doctor.checks import Check
-from tailrace.client.doctor.database_checks import TABLES
+from tailrace.client.doctor.database_checks import READ_FILES, TABLES
+from tailrace.client.table_pages import LEAST_BYTES
 
 SETTING = "tailrace.publications"
 
@@ -18,19 +20,21 @@ PUBLICATIONS = Check(
     FROM json_array_elements_text(current_setting('{SETTING}')::json) AS name WHERE name NOT IN (SELECT pubname FROM pg_publication)""",
     "those that are named exist",
 )
-ROWS = Check(
-    "rows",
-    f"""
-    WITH {TABLES},
+_WANTED = f"""
+    {TABLES},
     named AS (SELECT json_array_elements_text(current_setting('{SETTING}')::json) AS name),
     published AS (
         SELECT relation.oid FROM pg_publication_tables JOIN pg_namespace AS schema ON nspname = schemaname
         JOIN pg_class AS relation ON relnamespace = schema.oid AND relname = tablename WHERE pubname IN (SELECT name FROM named)),
     wanted AS (
-        SELECT oid, name, relnamespace, has_schema_privilege(relnamespace, 'USAGE') AS may_use,
+        SELECT oid, name, relkind, relnamespace, has_schema_privilege(relnamespace, 'USAGE') AS may_use,
                has_table_privilege(oid, 'SELECT') AS may_read
         FROM tables
-        WHERE CASE WHEN EXISTS (SELECT FROM named) THEN oid IN (SELECT oid FROM published) ELSE relkind = 'r' AND relpersistence = 'p' END)
+        WHERE CASE WHEN EXISTS (SELECT FROM named) THEN oid IN (SELECT oid FROM published) ELSE relkind = 'r' AND relpersistence = 'p' END)"""
+ROWS = Check(
+    "rows",
+    f"""
+    WITH {_WANTED}
     SELECT 'stops', format('role %I may not use schema %s, whose tables are to be copied', session_user, namespace),
            format('GRANT USAGE ON SCHEMA %s TO %I;', namespace, session_user)
     FROM (SELECT DISTINCT relnamespace::regnamespace::text AS namespace FROM wanted WHERE NOT may_use) AS schemas
@@ -44,4 +48,22 @@ ROWS = Check(
     FROM wanted WHERE may_read AND row_security_active(oid)
     ORDER BY 2""",
     "the role may read all that are to be copied",
+)
+PAGES = Check(
+    "pages",
+    f"""
+    WITH {_WANTED},
+    large AS (SELECT count(*) AS tables FROM wanted WHERE relkind = 'r' AND may_read AND pg_relation_size(oid) >= {LEAST_BYTES}),
+    obstacles (stands, why, remedy) AS (VALUES
+        (current_setting('data_checksums') <> 'on', 'the cluster has no data checksums', ''),
+        (NOT has_function_privilege('{READ_FILES}', 'EXECUTE'), format('role %I may not read files', session_user),
+         format('GRANT EXECUTE ON FUNCTION {READ_FILES} TO %I;  -- in database %I', session_user, current_database())),
+        (NOT EXISTS (SELECT FROM pg_roles WHERE rolname = current_user AND rolsuper
+                     UNION ALL SELECT FROM pg_roles WHERE rolname = 'pg_checkpoint' AND pg_has_role(oid, 'USAGE')),
+         format('role %I may not make a checkpoint', session_user),
+         CASE WHEN EXISTS (SELECT FROM pg_roles WHERE rolname = 'pg_checkpoint') THEN format('GRANT pg_checkpoint TO %I;', session_user) ELSE '' END))
+    SELECT 'note', format('%s of {LEAST_BYTES >> 20} MB and more %s copied row by row, for several times the CPU: %s',
+               CASE tables WHEN 1 THEN '1 table' ELSE format('%s tables', tables) END, CASE tables WHEN 1 THEN 'is' ELSE 'are' END, why), remedy
+    FROM large, obstacles WHERE tables > 0 AND stands""",
+    "those of large tables may be read",
 )

@@ -218,7 +218,7 @@ class Examination:
             yield from unknown_types(connection, name)
             if self.copied is not None:
                 connection.execute("SELECT set_config(%s, %s, false)", (copy_checks.SETTING, json.dumps(list(self.copied))))
-                for check in (copy_checks.PUBLICATIONS, copy_checks.ROWS):
+                for check in (copy_checks.PUBLICATIONS, copy_checks.ROWS, copy_checks.PAGES):
                     yield from ask(connection, check, name)
 
 
