@@ -146,10 +146,15 @@ class CopyFeed(UnplannedFeed):
 
     def _run_elsewhere(self, workers: CopyWorkers, work: Callable[[Any], Result], pieces: Sequence[Any]) -> Generator[Result]:
         """What workers leave is done here. Where that ends before its time, what they have begun is waited for."""
-        with closing(workers.run(work, pieces)) as results, Threads(1) as thread:
+        with closing(workers.run(work, pieces)) as results, Threads(1) as one, Threads(self.threads) as threads:
+            coming = deque[Future[Result]]()
             for piece in pieces:
-                result = self._awaited(thread.submit(next, results))
-                yield self._awaited(thread.submit(work, piece)) if isinstance(result, LeftPart) else result
+                result = self._awaited(one.submit(next, results))
+                coming.append(threads.submit(work, piece) if isinstance(result, LeftPart) else _at_hand(result))
+                while coming and (coming[0].done() or len(coming) > self.threads):
+                    yield self._awaited(coming.popleft())
+            while coming:
+                yield self._awaited(coming.popleft())
 
     def _awaited(self, coming: Future[Result]) -> Result:
         while not wait([coming], _A_WHILE).done:
@@ -171,6 +176,12 @@ class CopyFeed(UnplannedFeed):
             for number, rows in enumerate(each.parts)
         ]
         yield FeedPart(pieces, len(pieces))
+
+
+def _at_hand(result: Result) -> Future[Result]:
+    future = Future[Result]()
+    future.set_result(result)
+    return future
 
 
 class _GivenUp(Exception):

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +119,27 @@ def test_no_connection_is_free(
     assert different(server, LocalStore(tmp_path / "lake")) == []
 
 
+def test_a_worker_is_killed(
+    spark: SparkSession, server: Server, found: Found, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin(server)
+    run, driver = CopyInWorkers.run, os.getpid()
+
+    def killed(self: CopyInWorkers, work: Callable[[CopyPiece], Any], pieces: Sequence[CopyPiece]) -> Generator[Any]:
+        yield from run(self, partial(_in_the_driver_alone, driver, work), pieces)
+
+    monkeypatch.setattr(CopyInWorkers, "run", killed)
+    assert "the driver copies what a worker could not: " in _mirrored(server, tmp_path)
+    assert all(isinstance(each, LeftPart) for _, each in found)
+    assert different(server, LocalStore(tmp_path / "lake")) == []
+
+
+def _in_the_driver_alone(driver: int, work: Callable[[CopyPiece], Any], piece: CopyPiece) -> Any:
+    if os.getpid() != driver:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return work(piece)
+
+
 @pytest.mark.parametrize("layout", ["mirror", "history"])
 def test_what_does_not_fit(spark: SparkSession, server: Server, found: Found, tmp_path: Path, layout: str) -> None:
     """It goes into quarantine, in whichever process it is found."""
@@ -139,6 +162,7 @@ def test_it_stops_meanwhile(
 
     def stopped(self: CopyInWorkers, work: Callable[[CopyPiece], Any], pieces: Sequence[CopyPiece]) -> Generator[Any]:
         os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(1)
         yield from run(self, work, pieces)
 
     monkeypatch.setattr(CopyInWorkers, "run", stopped)

@@ -436,8 +436,8 @@ def test_what_it_prints(server: Server, tmp_path: Path) -> None:
     assert lines[0] == ["table", "what", "key", "source", "lake", "changed"]
     assert sorted(line[:5] for line in lines[1:4]) == [
         ["public.t", "missing in the lake", "id=5", "v=v5, w=NULL", ""],
-        ["public.t", "too many in the lake", "id=9", "", "v=v9, w=NULL"],
         ["public.t", "other values", "id=1", "v=v1", "v=V1"],
+        ["public.t", "too many in the lake", "id=9", "", "v=v9, w=NULL"],
     ]
     assert done.stdout.endswith(": 3 rows differ\n")
     done = _verify(server, lake, "--json", "--limit", "1", "--tables", "t")

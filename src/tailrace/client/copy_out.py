@@ -162,6 +162,8 @@ class CopyOut:
                 except OSError as error:
                     raise self._gone(str(error)) from error
                 if not count:
+                    if self._has_data():  # what came before is taken first, and then what the server has said
+                        return
                     raise self._error or self._gone("server closed the connection unexpectedly")
                 self._end += count
             if self._end >= min(len(view), self._enough) or bytes(view[max(0, self._end - 6) : self._end - 1]) == _READY:

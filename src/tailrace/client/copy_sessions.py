@@ -15,9 +15,15 @@ from tailrace.client.catalog_files import as_ours
 from tailrace.client.conninfo import conninfo_of, used_by
 from tailrace.client.running_transactions import BEGIN, WITHOUT_TIMEOUTS
 from tailrace.dataclass import dataclass
+from tailrace.errors import PeerError
+from tailrace.model import Relation
+from tailrace.types.quoting import quote_identifier
 from tailrace.wire.copied_rows import SETTINGS
 
 _LOCK_MILLISECONDS = 1000
+_FILES = frozenset({"service", "servicefile", "passfile"})
+"""Parameters of libpq that name files of this machine, of which the connection has what they say."""
+_IS_HELD = "SELECT EXISTS (SELECT FROM pg_catalog.pg_locks WHERE pid = %s AND locktype = 'relation' AND granted AND relation::bigint = %s)"
 
 
 @contextmanager
@@ -29,18 +35,22 @@ def copy_session(dsn: str, database: str) -> Iterator[Any]:
 
 @dataclass(frozen=True, slots=True)
 class JoiningSessions:
-    """Taken and put back as those of a queue are. They join the snapshot that was `exported`, as long as another session holds it and the locks of
-    the tables. Who waits here for a lock may wait behind somebody who waits for that session, which the server cannot know: after a second it is an
-    error."""
+    """Taken and put back as those of a queue are. They join the snapshot that was `exported` by a session of the `holder`, a process of the server's,
+    which holds it and the locks of the tables. Who waits here for a lock may wait behind somebody who waits for that session, which the server cannot
+    know: after a second it is an error."""
 
     words: str = field(repr=False)
     """The connection string, with all that the others were connected by: environment, service file and password file are not a worker's."""
     database: str
     exported: str
+    holder: int
 
     @classmethod
-    def of(cls, session: Any, database: str, exported: str) -> Self:
-        return cls(conninfo_of("", **used_by(session.pgconn)), database, exported)
+    def of(cls, session: Any, database: str, exported: str, holder: int) -> Self:
+        used = used_by(session.pgconn)
+        password = (session.pgconn.password or b"").decode()
+        words = {name: value for name, value in used.items() if name not in _FILES} | ({"password": password} if password else {})
+        return cls(conninfo_of("", **words), database, exported, holder)
 
     def get(self) -> Any:
         """Raises PeerError as the server does."""
@@ -59,8 +69,20 @@ class JoiningSessions:
             raise as_ours(error, self.database) from error
         return session
 
+    def lock(self, session: Any, relation: Relation) -> None:
+        """Hold a lock on the table for the rest of the session. Raises PeerError where nobody may have held one since the snapshot was taken, and the
+        table may be another by now."""
+        session.execute(f"LOCK TABLE {from_item(relation.kind, relation.schema, relation.name)} IN ACCESS SHARE MODE")
+        if not session.execute(_IS_HELD, (self.holder, relation.oid)).fetchone()[0]:
+            raise PeerError("the session that holds the snapshot and the tables' locks is gone", sqlstate="08006")
+
     def put(self, session: Any) -> None:
         session.close()
+
+
+def from_item(kind: str, schema: str, name: str) -> str:
+    """A table of that relkind, for FROM and LOCK TABLE: by itself, or, if it is partitioned, with its partitions."""
+    return f"{'ONLY ' if kind == 'r' else ''}{quote_identifier(schema)}.{quote_identifier(name)}"
 
 
 def _connected(words: str) -> Any:

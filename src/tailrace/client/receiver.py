@@ -100,7 +100,6 @@ class Receiver:
     _kept: KeptWal | None = None
     _has_warned: bool = False
     _behind: float = math.inf
-    """How many bytes were not received yet when that was looked at last."""
 
     def stop(self) -> None:
         """From another thread or a signal's handler: the stream ends, with all that was written on disk."""
@@ -332,8 +331,7 @@ class Receiver:
         if self._kept is None:
             return
         behind = max(0, self._server_end - archive.flushed)
-        text = self._kept.warning(behind, self.slot) if behind >= self._behind else ""
-        self._behind = behind
+        text, self._behind = self._kept.warning(behind, self.slot) if behind >= self._behind else "", behind
         if text and not self._has_warned:
             (self.warn or self.tell)(text)
         self._has_warned = bool(text) or (self._has_warned and bool(self._kept.warning(2 * behind, self.slot)))

@@ -21,7 +21,7 @@ from tailrace.client.block_ranges import block_ranges
 from tailrace.client.catalog_files import as_ours
 from tailrace.client.copy_options import CopyStrategy
 from tailrace.client.copy_rate import CopyRate
-from tailrace.client.copy_sessions import JoiningSessions, copy_session
+from tailrace.client.copy_sessions import JoiningSessions, copy_session, from_item
 from tailrace.client.running_transactions import (
     BEGIN,
     next_to_run,
@@ -36,7 +36,6 @@ from tailrace.dataclass import dataclass
 from tailrace.errors import PeerError, UsageError
 from tailrace.model import Lsn, Relation
 from tailrace.transactions.seen_transactions import SeenTransactions
-from tailrace.types.quoting import quote_identifier
 from tailrace.wire.copied_rows import CopiedRows
 
 _PART_BYTES = 32 << 20
@@ -98,7 +97,8 @@ class ServerTable:
 @dataclass(frozen=True, slots=True)
 class ServerSnapshot:
     """In the `sessions`, which hold locks on its `tables`, by oid: all of users that are logged, or those that were asked for. `time` is in
-    microseconds of Unix's clock. Another session, which is in no transaction, can be `asked`. The snapshot was `exported` under this name."""
+    microseconds of Unix's clock. Another session, which is in no transaction, can be `asked`. The snapshot was `exported` under this name,
+    by the session of the server's process `holder`."""
 
     sessions: SimpleQueue[Any]
     seen: SeenTransactions
@@ -106,6 +106,7 @@ class ServerSnapshot:
     time: int
     asked: Any
     exported: str
+    holder: int
 
     @classmethod
     @contextmanager
@@ -141,7 +142,7 @@ class ServerSnapshot:
                 free: SimpleQueue[Any] = SimpleQueue()
                 for each in others:
                     free.put(each)
-                yield cls(free, seen, there, int(at), first, name)
+                yield cls(free, seen, there, int(at), first, name, leader.info.backend_pid)
         except psycopg.Error as error:
             raise as_ours(error, database) from error
 
@@ -156,7 +157,7 @@ class ServerSnapshot:
 
     def joined_by_workers(self, database: str) -> JoiningSessions:
         """Sessions of other processes."""
-        return JoiningSessions.of(self.asked, database, self.exported)
+        return JoiningSessions.of(self.asked, database, self.exported, self.holder)
 
     def readable_files(self, strategy: CopyStrategy, is_stopping: Callable[[], bool] = lambda: False) -> SnapshotFiles | None:
         """The server's, if pages are to be read of any of the tables: a checkpoint is made, and with it the log is flushed up to the snapshot. None
@@ -278,8 +279,7 @@ def _lock(asked: Any, sessions: Sequence[Any], which: dict[str, Any], is_stoppin
                 each.execute(BEGIN)
                 each.execute(f"SET LOCAL lock_timeout = {_LOCK_MILLISECONDS}")
                 for kind, schema, name in tables:  # who may read a partitioned table need not be let to its partitions
-                    only = "ONLY " if kind == "r" else ""
-                    each.execute(f"LOCK TABLE {only}{quote_identifier(schema)}.{quote_identifier(name)} IN ACCESS SHARE MODE")
+                    each.execute(f"LOCK TABLE {from_item(kind, schema, name)} IN ACCESS SHARE MODE")
             return True
         except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName, psycopg.errors.LockNotAvailable):
             for each in sessions:

@@ -12,11 +12,10 @@ from tailrace.client.block_ranges import BlockRange
 from tailrace.client.catalog_files import as_ours
 from tailrace.client.copy_out import copied_rows
 from tailrace.client.copy_rate import CopyRate
-from tailrace.client.copy_sessions import JoiningSessions
+from tailrace.client.copy_sessions import JoiningSessions, from_item
 from tailrace.client.table_pages import TablePages
 from tailrace.dataclass import dataclass
 from tailrace.errors import PeerError
-from tailrace.types.quoting import quote_identifier
 from tailrace.wire.copied_rows import CopiedRows
 
 
@@ -41,6 +40,8 @@ class TablePart:
         session = self.sessions.get()
         copied = partial(self._copied, session)
         try:
+            if isinstance(self.sessions, JoiningSessions):
+                self.sessions.lock(session, self.rows.relation)
             if self.pages is None:
                 yield from copied(self.blocks.where(self.where))
             else:
@@ -55,8 +56,7 @@ class TablePart:
 
     def _copied(self, session: Any, where: str) -> Iterator[Any]:
         relation = self.rows.relation
-        only = "ONLY " if relation.kind == "r" else ""
-        table = f"{only}{quote_identifier(relation.schema)}.{quote_identifier(relation.name)}"
+        table = from_item(relation.kind, relation.schema, relation.name)
         command = f"COPY (SELECT {self.rows.select_list} FROM {table}{where}) TO STDOUT (FORMAT binary)"
         copied = copied_rows(session, command, self.rows.fields, self.rate, keeps_session=self.keeps_session)
         with closing(copied) as found:

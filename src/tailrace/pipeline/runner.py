@@ -33,6 +33,11 @@ class Runner(Protocol):
         ...
 
     @property
+    def workers(self) -> int:
+        """How many items are worked on at a time, for now."""
+        ...
+
+    @property
     def works_elsewhere(self) -> bool:
         """Whether items are worked on in other processes, so that their memory is not this one's."""
         ...

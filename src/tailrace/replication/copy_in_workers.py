@@ -15,9 +15,13 @@ from tailrace.client.copy_sessions import JoiningSessions
 from tailrace.client.table_part import TablePart
 from tailrace.copy_feed import CopyPiece, LeftPart
 from tailrace.dataclass import dataclass
-from tailrace.errors import PeerError
+from tailrace.errors import PeerError, TailraceError, UsageError
 from tailrace.feed import Result
 from tailrace.pipeline.runner import Runner
+
+_ROUNDS = 4
+"""Parts for each worker that are asked for together."""
+_END = "\n"
 
 
 @dataclass(slots=True)
@@ -30,11 +34,26 @@ class CopyInWorkers:
     _was_told: bool = False
 
     def run(self, work: Callable[[CopyPiece], Result], pieces: Sequence[CopyPiece]) -> Generator[Result | LeftPart]:
-        for result in self.runner.run(partial(_tried, work), [self._joining(each) for each in pieces]):
-            if isinstance(result, LeftPart) and not self._was_told:
-                self._was_told = True
-                self.warn(f"the driver copies what a worker could not: {result.why}")
-            yield result
+        """Who stops waits for some of them at most."""
+        at_once = _ROUNDS * self.runner.workers
+        for first in range(0, len(pieces), at_once):
+            for result in self._some(work, [self._joining(each) for each in pieces[first : first + at_once]]):
+                if isinstance(result, LeftPart) and not self._was_told:
+                    self._was_told = True
+                    self.warn(f"the driver copies what a worker could not: {result.why}")
+                yield result
+
+    def _some(self, work: Callable[[CopyPiece], Result], pieces: Sequence[CopyPiece]) -> Generator[Result | LeftPart]:
+        """Where a worker dies, so does what others do beside it."""
+        done = 0
+        try:
+            for result in self.runner.run(partial(_tried, work), pieces):
+                done += 1
+                yield result
+        except TailraceError:
+            raise
+        except Exception as error:  # Spark's
+            yield from [LeftPart(f"{type(error).__name__}: {str(error).strip().partition(_END)[0]}")] * (len(pieces) - done)
 
     def _joining(self, piece: CopyPiece) -> CopyPiece:
         assert isinstance(piece.rows, TablePart), "a server's table"
@@ -45,5 +64,5 @@ def _tried(work: Callable[[CopyPiece], Result], piece: CopyPiece) -> Result | Le
     """Runs in a worker."""
     try:
         return work(piece)
-    except PeerError as error:
+    except (PeerError, UsageError) as error:
         return LeftPart(error.message)

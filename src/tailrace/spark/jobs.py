@@ -170,6 +170,10 @@ class SparkRunner:
         return self.known_cores
 
     @property
+    def workers(self) -> int:
+        return self.cores
+
+    @property
     def works_elsewhere(self) -> bool:
         return True
 
