@@ -76,7 +76,7 @@ class CopyPiece:
 
 @dataclass(frozen=True, slots=True)
 class LeftPart:
-    """A worker could not copy a part, and says why; nothing of it was written."""
+    """A worker could not copy a part, and says why; what it may have written is of no use."""
 
     why: str
 
@@ -161,16 +161,14 @@ class CopyFeed(UnplannedFeed):
             self.meanwhile()
         return coming.result()
 
+    def _counting(self, oid: int, number: int, rows: Rows) -> Rows:
+        """What is read elsewhere, nobody counts here before it is there."""
+        return partial(_counted, self.read, (oid, number), rows) if self.workers is None else rows
+
     def parts(self, oids: frozenset[int], since: int = 0) -> Iterator[FeedPart]:
         commit = Lsn(self.span.stop - 1)
         pieces = [
-            CopyPiece(
-                each.relation.oid,
-                number,
-                commit,
-                partial(_counted, self.read, (each.relation.oid, number), rows) if self.workers is None else rows,
-                self.time,
-            )  # fmt: skip
+            CopyPiece(each.relation.oid, number, commit, self._counting(each.relation.oid, number, rows), self.time)
             for each in self.copied
             if each.relation.oid in oids and commit >= since
             for number, rows in enumerate(each.parts)
