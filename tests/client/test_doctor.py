@@ -646,6 +646,35 @@ def test_as_lines_and_as_json(shared: Server, tailrace: Run) -> None:
     assert (code, out.splitlines()[-1].split(";")[0]) == (1, "1 finding would stop tailrace")
 
 
+@pytest.mark.parametrize("major", ALL)
+def test_what_a_copy_lacks(major: int) -> None:
+    """The role's rights, one by one, until large tables can be read by their pages, and what is published alone."""
+    with Server(major, KEEPS, dbname="app", checksums=True) as server:
+        write_hba(server, OPEN)
+        server.say(
+            "CREATE TABLE large (id int, v text)", "ALTER TABLE large ALTER v SET STORAGE plain",
+            "INSERT INTO large SELECT g, repeat('x', 7000) FROM generate_series(1, 9000) g",
+            "CREATE TABLE small (id int)", "CREATE PUBLICATION p FOR TABLE large", "CREATE PUBLICATION q FOR TABLE small",
+            "CREATE ROLE reader LOGIN REPLICATION PASSWORD 'secret'",
+        )  # fmt: skip
+        dsn = server.dsn().replace("user=postgres", "user=reader") + " password=secret"
+
+        def told(check: str, *publications: str) -> list[tuple[str, str]]:
+            found = of(Examination(dsn, [], copied=publications).findings(), check)
+            return [(each.told, each.remedy) for each in found if each.severity != OK]
+
+        assert [remedy for _, remedy in told("rows")] == [
+            "GRANT SELECT ON public.large TO reader;",
+            "GRANT SELECT ON public.small TO reader;",
+        ]
+        server.say("GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader")
+        assert told("pages", "q") == []
+        assert len(told("pages", "p")) == len(told("pages")) == 2
+        for _, remedy in told("pages"):
+            server.say(remedy or "ALTER ROLE reader SUPERUSER")
+        assert told("pages") == []
+
+
 def test_databases_are_of_servers_alone(tailrace: Run, tmp_path: Path) -> None:
     code, _, err = tailrace("doctor", tmp_path, "--database", "app")
     assert (code, "--database is for a server that is connected to" in err) == (1, True)
