@@ -93,8 +93,7 @@ class Receiver:
     _heard: float = field(default_factory=time.monotonic)
     _server_end: int = 0
     _asked: bool = False
-    _is_behind_whole: bool = False
-    """Whether to go on behind the last whole segment, which the server has removed."""
+    _is_behind_whole: bool = False  # to go on behind the last whole segment, which the server has removed
     _identity: SystemIdentity | None = None
     _where: ResumePoint | None = None
     _kept: KeptWal | None = None
@@ -327,11 +326,12 @@ class Receiver:
         self._socket.wake_readers()
 
     def _warn_of_distance(self, archive: WalArchive) -> None:
-        """Once, before the server removes what was not received, unless that gets less; and again once that was safe in between."""
+        """Once, before the server removes what was not received, unless it is new and gets less; and again once that was safe in between."""
         if self._kept is None:
             return
         behind = max(0, self._server_end - archive.flushed)
-        text, self._behind = self._kept.warning(behind, self.slot) if behind >= self._behind else "", behind
+        is_worse, self._behind = self.begin is None or behind >= self._behind, behind
+        text = self._kept.warning(behind, self.slot) if is_worse else ""
         if text and not self._has_warned:
             (self.warn or self.tell)(text)
         self._has_warned = bool(text) or (self._has_warned and bool(self._kept.warning(2 * behind, self.slot)))
