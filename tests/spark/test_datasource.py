@@ -313,7 +313,7 @@ def test_a_task_does_not_take_along_what_others_read() -> None:
 
     from tailrace.spark.jobs import _Share, _stage_source  # noqa: PLC0415
 
-    source = _stage_source(b"work", [_Share(number, [bytes(1 << 20)]) for number in range(8)])
+    source = _stage_source("stage", b"work", [_Share(number, [bytes(1 << 20)]) for number in range(8)])
     carried = cloudpickle.dumps(source({}))
     assert len(carried) > 1 << 20
     planned = cloudpickle.loads(carried)

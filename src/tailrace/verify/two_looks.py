@@ -137,9 +137,9 @@ def _stuck(state: tuple[str, bool, int, str, str], lsn: Lsn) -> PeerError:
     name, is_enabled, workers, *ends = state
     why = f"nothing was applied for {PATIENCE:.0f} seconds" if workers else "no worker of it is running"
     applied = max(map(Lsn.parse, ends))
-    done = f"what comes before {applied}" if applied else "nothing yet"
+    done = f"has applied what comes before {applied}" if applied else "is not known to have applied anything"
     return PeerError(
-        f'subscription "{name}" has applied {done}, and the source is at {lsn}',
+        f'subscription "{name}" {done}, and the source is at {lsn}',
         detail=f"{why[0].upper()}{why[1:]}." if is_enabled else "It is disabled.",
         hint="What differs cannot be told from what is late. The subscriber's log says why it does not go on.", sqlstate="55000", lsn=lsn,
     )  # fmt: skip
