@@ -50,6 +50,17 @@ def found(monkeypatch: pytest.MonkeyPatch) -> Found:
     return noted
 
 
+def _before_workers(monkeypatch: pytest.MonkeyPatch, happens: Callable[[], object]) -> None:
+    """It happens once the driver has its snapshot and locks."""
+    run = CopyInWorkers.run
+
+    def later(self: CopyInWorkers, work: Callable[[CopyPiece], Any], pieces: Sequence[CopyPiece]) -> Generator[Any]:
+        happens()
+        yield from run(self, work, pieces)
+
+    monkeypatch.setattr(CopyInWorkers, "run", later)
+
+
 def _mirrored(server: Server, home: Path, *more: str) -> str:
     where = ("--database", server.dbname, "--to", home / "lake", "--state", home / "state", "--on", "spark")
     done = ran("mirror", server.dsn(), *where, *more)
@@ -77,18 +88,14 @@ def test_who_waits_for_the_driver(
 ) -> None:
     """ALTER TABLE waits for the driver's sessions, and workers' would wait behind it."""
     begin(server)
-    run, waits = (
-        CopyInWorkers.run,
-        "SELECT count(*) FROM pg_locks WHERE NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())",
-    )
+    waits = "SELECT count(*) FROM pg_locks WHERE NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+    alters = threading.Thread(target=server.say, args=("ALTER TABLE plain ADD late int DEFAULT 7",))
 
-    def altered(self: CopyInWorkers, work: Callable[[CopyPiece], Any], pieces: Sequence[CopyPiece]) -> Generator[Any]:
+    def altered() -> None:
         alters.start()
         until(lambda: int(server.value(waits)) > 0)
-        yield from run(self, work, pieces)
 
-    alters = threading.Thread(target=server.say, args=("ALTER TABLE plain ADD late int DEFAULT 7",))
-    monkeypatch.setattr(CopyInWorkers, "run", altered)
+    _before_workers(monkeypatch, altered)
     told = _mirrored(server, tmp_path)
     alters.join()
     assert "the driver copies what a worker could not: canceling statement due to lock timeout" in told
@@ -102,15 +109,14 @@ def test_no_connection_is_free(
     spark: SparkSession, server: Server, found: Found, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begin(server)
-    run, taken = CopyInWorkers.run, list[Any]()
+    taken = list[Any]()
 
-    def shut(self: CopyInWorkers, work: Callable[[CopyPiece], Any], pieces: Sequence[CopyPiece]) -> Generator[Any]:
+    def shut() -> None:
         with suppress(psycopg.OperationalError):
             while True:
                 taken.append(server.connect())
-        yield from run(self, work, pieces)
 
-    monkeypatch.setattr(CopyInWorkers, "run", shut)
+    _before_workers(monkeypatch, shut)
     told = _mirrored(server, tmp_path)
     for each in taken:
         each.close()
@@ -158,14 +164,12 @@ def test_it_stops_meanwhile(
 ) -> None:
     """What workers wrote is no table, and the next run copies all."""
     begin(server)
-    run = CopyInWorkers.run
 
-    def stopped(self: CopyInWorkers, work: Callable[[CopyPiece], Any], pieces: Sequence[CopyPiece]) -> Generator[Any]:
+    def stopped() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(1)
-        yield from run(self, work, pieces)
 
-    monkeypatch.setattr(CopyInWorkers, "run", stopped)
+    _before_workers(monkeypatch, stopped)
     assert "awaits the rest of the copy of its tables" in _mirrored(server, tmp_path, "--follow")
     monkeypatch.undo()
     _mirrored(server, tmp_path)

@@ -11,16 +11,17 @@ from contextlib import closing, contextmanager
 from dataclasses import field
 from typing import Any, Self
 
+from tailrace.catalog.names.qualified_names import write_table_name
 from tailrace.client.catalog_files import as_ours
 from tailrace.client.conninfo import conninfo_of, used_by
 from tailrace.client.running_transactions import BEGIN, WITHOUT_TIMEOUTS
 from tailrace.dataclass import dataclass
 from tailrace.errors import PeerError
 from tailrace.model import Relation
-from tailrace.types.quoting import quote_identifier
 from tailrace.wire.copied_rows import SETTINGS
 
-_LOCK_MILLISECONDS = 1000
+LOCK_MILLISECONDS = 1000
+"""That a session waits for the lock of a table at most: who has it may wait for another of ours."""
 _FILES = frozenset({"service", "servicefile", "passfile"})
 """Parameters of libpq that name files of this machine, of which the connection has what they say."""
 _IS_HELD = "SELECT EXISTS (SELECT FROM pg_catalog.pg_locks WHERE pid = %s AND locktype = 'relation' AND granted AND relation::bigint = %s)"
@@ -63,7 +64,7 @@ class JoiningSessions:
         try:
             session.execute(BEGIN)
             session.execute(f"SET TRANSACTION SNAPSHOT '{self.exported}'")
-            session.execute(f"SET LOCAL lock_timeout = {_LOCK_MILLISECONDS}")
+            session.execute(f"SET LOCAL lock_timeout = {LOCK_MILLISECONDS}")
         except psycopg.Error as error:
             session.close()
             raise as_ours(error, self.database) from error
@@ -82,7 +83,7 @@ class JoiningSessions:
 
 def from_item(kind: str, schema: str, name: str) -> str:
     """A table of that relkind, for FROM and LOCK TABLE: by itself, or, if it is partitioned, with its partitions."""
-    return f"{'ONLY ' if kind == 'r' else ''}{quote_identifier(schema)}.{quote_identifier(name)}"
+    return f"{'ONLY ' if kind == 'r' else ''}{write_table_name(schema, name)}"
 
 
 def _connected(words: str) -> Any:

@@ -21,7 +21,7 @@ from tailrace.client.block_ranges import block_ranges
 from tailrace.client.catalog_files import as_ours
 from tailrace.client.copy_options import CopyStrategy
 from tailrace.client.copy_rate import CopyRate
-from tailrace.client.copy_sessions import JoiningSessions, copy_session, from_item
+from tailrace.client.copy_sessions import LOCK_MILLISECONDS, JoiningSessions, copy_session, from_item
 from tailrace.client.running_transactions import (
     BEGIN,
     next_to_run,
@@ -41,7 +41,6 @@ from tailrace.wire.copied_rows import CopiedRows
 _PART_BYTES = 32 << 20
 """Of a table that are copied at once."""
 _POLL = 0.2
-_LOCK_MILLISECONDS = 1000
 _TOLD_AFTER = 5.0
 _TABLES = """
 SELECT c.oid::bigint, n.nspname::text, c.relname::text, c.relkind::text, has_table_privilege(c.oid, 'SELECT'),
@@ -277,7 +276,7 @@ def _lock(asked: Any, sessions: Sequence[Any], which: dict[str, Any], is_stoppin
         try:
             for each in sessions:
                 each.execute(BEGIN)
-                each.execute(f"SET LOCAL lock_timeout = {_LOCK_MILLISECONDS}")
+                each.execute(f"SET LOCAL lock_timeout = {LOCK_MILLISECONDS}")
                 for kind, schema, name in tables:  # who may read a partitioned table need not be let to its partitions
                     each.execute(f"LOCK TABLE {from_item(kind, schema, name)} IN ACCESS SHARE MODE")
             return True

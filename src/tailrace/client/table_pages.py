@@ -59,13 +59,14 @@ _CTIDS = 1000
 _TRIES, _MOMENT, _LOOK_AGAIN = 20, 0.01, 0.3
 _XID_BYTES = 256 << 10
 """Of a file of pg_xact."""
+MAY_CHECKPOINT = """EXISTS (SELECT FROM pg_roles WHERE rolname = current_user AND rolsuper
+    UNION ALL SELECT FROM pg_roles WHERE rolname = 'pg_checkpoint' AND pg_has_role(oid, 'USAGE'))"""
 _OBSTACLES = f"""
 SELECT current_setting('data_checksums') = 'on',
   current_setting('block_size') = '{PAGE_SIZE}' AND current_setting('segment_size') = '1GB',
   coalesce(current_setting('old_snapshot_threshold', true), '-1') = '-1',
   has_function_privilege('pg_catalog.{READING}', 'EXECUTE'),
-  EXISTS (SELECT FROM pg_roles WHERE rolname = current_user AND rolsuper
-    UNION ALL SELECT FROM pg_roles WHERE rolname = 'pg_checkpoint' AND pg_has_role(oid, 'USAGE'))
+  {MAY_CHECKPOINT}
 """
 _REFUSALS = (
     (

@@ -21,7 +21,6 @@ from tailrace.pipeline.runner import Runner
 
 _ROUNDS = 4
 """Parts for each worker that are asked for together."""
-_END = "\n"
 
 
 @dataclass(slots=True)
@@ -53,7 +52,8 @@ class CopyInWorkers:
         except TailraceError:
             raise
         except Exception as error:  # Spark's
-            yield from [LeftPart(f"{type(error).__name__}: {str(error).strip().partition(_END)[0]}")] * (len(pieces) - done)
+            why, _, _ = str(error).strip().partition("\n")
+            yield from [LeftPart(f"{type(error).__name__}: {why}")] * (len(pieces) - done)
 
     def _joining(self, piece: CopyPiece) -> CopyPiece:
         assert isinstance(piece.rows, TablePart), "a server's table"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from tailrace.client.doctor.checks import Check
 from tailrace.client.doctor.database_checks import READ_FILES, TABLES
-from tailrace.client.table_pages import LEAST_BYTES
+from tailrace.client.table_pages import LEAST_BYTES, MAY_CHECKPOINT
 
 SETTING = "tailrace.publications"
 
@@ -58,8 +58,7 @@ PAGES = Check(
         (current_setting('data_checksums') <> 'on', 'the cluster has no data checksums', ''),
         (NOT has_function_privilege('{READ_FILES}', 'EXECUTE'), format('role %I may not read files', session_user),
          format('GRANT EXECUTE ON FUNCTION {READ_FILES} TO %I;  -- in database %I', session_user, current_database())),
-        (NOT EXISTS (SELECT FROM pg_roles WHERE rolname = current_user AND rolsuper
-                     UNION ALL SELECT FROM pg_roles WHERE rolname = 'pg_checkpoint' AND pg_has_role(oid, 'USAGE')),
+        (NOT {MAY_CHECKPOINT},
          format('role %I may not make a checkpoint', session_user),
          CASE WHEN EXISTS (SELECT FROM pg_roles WHERE rolname = 'pg_checkpoint') THEN format('GRANT pg_checkpoint TO %I;', session_user) ELSE '' END))
     SELECT 'note', format('%s of {LEAST_BYTES >> 20} MB and more %s copied row by row, for several times the CPU: %s',
