@@ -21,7 +21,7 @@ from support.servers import Server
 from tailrace.changes import row_schema
 from tailrace.client.copy_options import CopyStrategy
 from tailrace.client.server_snapshot import ServerSnapshot
-from tailrace.client.table_pages import exported_snapshot
+from tailrace.client.table_pages import TablePages, exported_snapshot
 from tailrace.client.table_part import TablePart
 from tailrace.errors import PeerError
 from tailrace.model import Relation
@@ -63,10 +63,14 @@ def _snapshot(server: Server) -> Iterator[ServerSnapshot]:
         yield snapshot
 
 
+def _pages(snapshot: ServerSnapshot, relation: Relation, strategy: CopyStrategy) -> dict[int, TablePages]:
+    return snapshot.in_pages(snapshot.readable_files(snapshot.tables, strategy), [relation], "", strategy)
+
+
 def _both(snapshot: ServerSnapshot, relation: Relation) -> tuple[pa.Table, pa.Table, list[str]]:
     """The rows as the server copies them, and as we read them; and what we asked the server for meanwhile."""
     rows = CopiedRows(relation, ArrowStyle())
-    pages = snapshot.in_pages(snapshot.readable_files(CopyStrategy.PAGES), [relation], "", CopyStrategy.PAGES)
+    pages = _pages(snapshot, relation, CopyStrategy.PAGES)
     assert pages.keys() == {relation.oid}
     asked: list[str] = []
 
@@ -194,7 +198,7 @@ def test_every_type(major: int) -> None:
         for name in tables:
             relation = _relation(server, slot, name)
             with _snapshot(server) as snapshot:
-                if not snapshot.in_pages(snapshot.readable_files(CopyStrategy.PAGES), [relation], "", CopyStrategy.PAGES):
+                if not _pages(snapshot, relation, CopyStrategy.PAGES):
                     continue  # what prints names, only the server copies
                 theirs, ours, _ = _both(snapshot, relation)
             assert comparable(ours) == comparable(theirs)
@@ -206,10 +210,25 @@ def test_what_lacks_is_said() -> None:
     with _server(checksums=False) as (server, slot):
         relation = _relation(server, slot)
         with _snapshot(server) as snapshot, pytest.raises(PeerError, match="without data checksums") as raised:
-            snapshot.readable_files(CopyStrategy.PAGES)
+            snapshot.readable_files(snapshot.tables, CopyStrategy.PAGES)
         assert raised.value.sqlstate == "55000"
         with _snapshot(server) as snapshot:
-            assert snapshot.in_pages(snapshot.readable_files(CopyStrategy.AUTO), [relation], "", CopyStrategy.AUTO) == {}
+            assert _pages(snapshot, relation, CopyStrategy.AUTO) == {}
+
+
+def test_tables_that_nobody_wants() -> None:
+    """No checkpoint is made for them."""
+    with _server() as (server, _):
+        server.say("CREATE TABLE other (id int PRIMARY KEY)", "CREATE PUBLICATION p FOR TABLE other")
+        oid, at = server.value("SELECT 'other'::regclass::oid::bigint"), "SELECT checkpoint_lsn FROM pg_control_checkpoint()"
+        before = server.value(at)
+        with _snapshot(server) as snapshot:
+            assert set(snapshot.published(("p",))) == {oid}
+            assert set(snapshot.published(())) == set(snapshot.published(("p", "in the state location"))) == set(snapshot.tables)
+            assert snapshot.readable_files((), CopyStrategy.PAGES) is None
+            assert server.value(at) == before
+            assert snapshot.readable_files([oid], CopyStrategy.PAGES) is not None
+        assert server.value(at) != before
 
 
 def test_a_checkpoint_that_takes_long() -> None:
@@ -220,7 +239,7 @@ def test_a_checkpoint_that_takes_long() -> None:
         with _snapshot(server) as snapshot:
             os.kill(checkpointer, signal.SIGSTOP)
             try:
-                assert snapshot.readable_files(CopyStrategy.PAGES, lambda: True) is None
+                assert snapshot.readable_files(snapshot.tables, CopyStrategy.PAGES, lambda: True) is None
             finally:
                 os.kill(checkpointer, signal.SIGCONT)
             theirs, ours, _ = _both(snapshot, relation)

@@ -163,6 +163,21 @@ def test_what_is_published_as_a_whole(server: Server, tmp_path: Path) -> None:
     assert not any((tmp_path / f"lake/public.{name}").exists() for name in ("p1", "p2", "p3", "p31"))
 
 
+def test_a_checkpoint_for_what_is_published_alone(server: Server, tmp_path: Path) -> None:
+    """Of other tables no page is read, however large they are."""
+    server.say(
+        "CREATE TABLE other (id int PRIMARY KEY)", "INSERT INTO other VALUES (1)",
+        "CREATE TABLE p (id int PRIMARY KEY) PARTITION BY RANGE (id)", "CREATE TABLE p1 PARTITION OF p DEFAULT", "INSERT INTO p VALUES (1)",
+        "CREATE PUBLICATION p FOR TABLE p WITH (publish_via_partition_root = true)", "CREATE PUBLICATION o FOR TABLE other",
+    )  # fmt: skip
+    checkpoints = "SELECT checkpoint_lsn FROM pg_control_checkpoint()"
+    for name, makes_one in (("p", False), ("o", True)):
+        home, before = tmp_path / name, server.value(checkpoints)
+        home.mkdir()
+        _mirrored(server, home, "--publication", name, "--copy-strategy", "pages")
+        assert (server.value(checkpoints) != before) == makes_one
+
+
 def test_what_any_publication_lets_pass(server: Server, tmp_path: Path) -> None:
     """All rows where one has no filter."""
     server.say(

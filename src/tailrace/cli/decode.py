@@ -17,7 +17,7 @@ from tailrace.plugins.lines import Lines
 from tailrace.plugins.output_plugin import OutputPlugin, shut_down
 from tailrace.plugins.printing import RowPrinter, as_psql, few_at_a_time
 from tailrace.publications.publishing.entry_timeline import Definitions
-from tailrace.publications.subscription import publication_names
+from tailrace.publications.subscription import publications_in
 from tailrace.replication.slot_plugin import started_plugin
 from tailrace.sources.captured import read_captured
 from tailrace.sources.source import Source
@@ -42,7 +42,7 @@ def print_changes(
         )
         with shut_down(chosen):
             if publication:
-                chosen.choose([name for names in publication for name in publication_names(names)])
+                chosen.choose(publications_in(publication))
             begin = captured.needs_wal_from if captured else opened.segments.first_lsn
             runner = runner_for(on, opened.segments.stop_lsn - begin, progress.tell)
             scanning = Scanning(store=IndexStore(index, warn) if index else None, window=window)

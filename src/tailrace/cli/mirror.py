@@ -28,7 +28,7 @@ from tailrace.lake.table_copy import CopyProgress
 from tailrace.lake.trouble import STOP
 from tailrace.model import Lsn, datetime_of, timestamptz_of
 from tailrace.pipeline.runner import LocalRunner, Runner
-from tailrace.publications.subscription import publication_names
+from tailrace.publications.subscription import publications_in
 from tailrace.replication.acquired_slot import AcquiredSlot
 from tailrace.replication.apply_worker import ApplyWorker, Pace, Until, WindowApplied
 from tailrace.replication.lake_of_slot import check_lake, forget_lake
@@ -125,7 +125,7 @@ def mirror(asked: AskedSlot, to: AskedLake, pace: Pace, until: Until, *, as_json
     if isinstance(runner, LocalRunner):
         spare_pandas()
     lake = to.open(stages_here=isinstance(runner, LocalRunner))
-    publications = tuple(name for text in to.publications for name in publication_names(text))
+    publications = publications_in(to.publications)
     before, is_new = lake.catalog, not exists(asked.name, asked.state)
     if watcher is not None and before is not None and not before.awaits_tables:
         watcher.begin(before.complete, before.committed)

@@ -18,7 +18,7 @@ from tailrace.cli.doctor import check_server
 from tailrace.cli.mirror import AskedLake, AskedSlot, mirror
 from tailrace.cli.slot import exists
 from tailrace.cli.status_page import LakeStanding, status_page
-from tailrace.publications.subscription import publication_names
+from tailrace.publications.subscription import publications_in
 from tailrace.replication.apply_worker import Pace, Until
 from tailrace.storage.open_store import open_store
 from tailrace.storage.state_location import StateLocation
@@ -49,7 +49,7 @@ def _published_there(asked: AskedSlot, to: AskedLake) -> Sequence[str] | None:
     looked."""
     if StateLocation(asked.state).publications.path.is_dir():
         return None
-    return [name for text in to.publications for name in publication_names(text)]
+    return publications_in(to.publications)
 
 
 def _tell(line: str) -> None:

@@ -11,7 +11,7 @@ tables are locked against TRUNCATE and ALTER TABLE, which no snapshot holds up.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from queue import SimpleQueue
@@ -56,6 +56,11 @@ CROSS JOIN LATERAL (
 WHERE c.relkind IN ('r', 'p') AND c.relpersistence = 'p' AND c.oid >= 16384 AND c.relrewrite = 0
   AND (%(only)s::bigint[] IS NULL OR c.oid::bigint = ANY (%(only)s::bigint[])
     OR EXISTS (SELECT FROM pg_partition_ancestors(c.oid) AS ancestor (relid) WHERE ancestor.relid::oid::bigint = ANY (%(only)s::bigint[])))
+"""
+_PUBLISHED = """
+SELECT (SELECT count(*) FROM pg_publication WHERE pubname = ANY (%(names)s)),
+  array(SELECT c.oid::bigint FROM pg_publication_tables t JOIN pg_namespace n ON n.nspname = t.schemaname
+    JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = t.tablename WHERE t.pubname = ANY (%(names)s))
 """
 _LOCKED = "SELECT relation::bigint FROM pg_locks WHERE pid = pg_backend_pid() AND locktype = 'relation' AND granted"
 _WAITS = (
@@ -158,11 +163,20 @@ class ServerSnapshot:
         """Sessions of other processes."""
         return JoiningSessions.of(self.asked, database, self.exported, self.holder)
 
-    def readable_files(self, strategy: CopyStrategy, is_stopping: Callable[[], bool] = lambda: False) -> SnapshotFiles | None:
-        """The server's, if pages are to be read of any of the tables: a checkpoint is made, and with it the log is flushed up to the snapshot. None
-        where it is to stop meanwhile, too. Raises PeerError as the server does."""
+    def published(self, publications: Sequence[str]) -> Collection[int]:
+        """The oids of those of its tables that the server's publications have; of all, where none is named, or one that is not the server's. Raises
+        PeerError as the server does."""
+        with self._session() as session:
+            known, published = session.execute(_PUBLISHED, {"names": list(publications)}).fetchone()
+        return self.tables.keys() if known < len(set(publications)) or not publications else self.tables.keys() & set(published)
+
+    def readable_files(
+        self, wanted: Collection[int], strategy: CopyStrategy, is_stopping: Callable[[], bool] = lambda: False
+    ) -> SnapshotFiles | None:
+        """The server's, if pages are to be read of any of the tables that are wanted, by oid: a checkpoint is made, and with it the log is flushed up
+        to the snapshot. None where it is to stop meanwhile, too. Raises PeerError as the server does."""
         least = least_bytes(strategy)
-        if not any(each.size >= least for each in self.tables.values() if each.kind == "r"):
+        if not any(oid in wanted and each.size >= least for oid, each in self.tables.items() if each.kind == "r"):
             return None
         with self._session() as session:
             return readable_files(self.asked, session, self.exported, strategy, is_stopping)

@@ -6,7 +6,7 @@ published columns, as they are where the log ends.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from tailrace.catalog.history.history import History
@@ -51,6 +51,11 @@ def publication_list(text: str) -> tuple[str, ...]:
     if names is None or "" in names:
         raise UsageError("invalid publication_names syntax", sqlstate="42602")
     return tuple(name.encode("utf-8", "surrogateescape")[: NAMEDATALEN - 1].decode("utf-8", "surrogateescape") for name in names)
+
+
+def publications_in(lists: Iterable[str]) -> tuple[str, ...]:
+    """The names in all these lists, as a command is given them, once or several times; none where there is no list."""
+    return tuple(name for each in lists for name in publication_names(each))
 
 
 def missing_publications(history: History, to: Subscription, upto: int) -> list[str]:

@@ -106,7 +106,8 @@ class FirstCopy:
             with ServerSnapshot.taken(log.dsn, self.acquired.slot.database, THREADS, warn, self._wait, only=only) as snapshot:
                 if snapshot is None:
                     continue
-                files = snapshot.readable_files(self.options.strategy, self.is_stopping)
+                published = snapshot.published(self.joining.publications)
+                files = snapshot.readable_files(published, self.options.strategy, self.is_stopping)
                 if (window := self._window_to(snapshot.seen.end)) is None:
                     continue
                 with suppress(_Stopped):

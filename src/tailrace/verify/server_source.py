@@ -97,7 +97,7 @@ class ServerSource:
         for each in seen:
             there[each.relation.oid].check_is(each.relation, self.end)
         whole = [each.relation for each in seen if each.where is None and wanted(each.relation)]
-        files = self.snapshot.readable_files(strategy)
+        files = self.snapshot.readable_files({each.oid for each in whole}, strategy)
         pages = self.snapshot.in_pages(files, whole, codec_of_values(self.log.history.encoding), strategy)
         for each in seen:
             oid = each.relation.oid

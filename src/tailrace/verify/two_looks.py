@@ -22,6 +22,7 @@ from typing import Any
 
 from tailrace.client.catalog_files import as_ours
 from tailrace.client.conninfo import connect
+from tailrace.client.copy_sessions import LOCK_MILLISECONDS
 from tailrace.client.running_transactions import BEGIN
 from tailrace.client.server_snapshot import await_commits, write_something
 from tailrace.dataclass import dataclass
@@ -35,7 +36,6 @@ from tailrace.wire.copied_rows import SETTINGS
 PATIENCE = 60.0
 """Seconds in which a subscription is to apply something of what it lacks."""
 _MOMENT = 0.02
-_LOCK_MILLISECONDS = 1000
 _APPLIED = """
 SELECT s.subname::text, s.subenabled, count(t.pid), coalesce(max(t.latest_end_lsn), '0/0')::text, {}
 FROM pg_subscription s LEFT JOIN pg_stat_subscription t ON t.subid = s.oid AND t.relid IS NULL
@@ -163,7 +163,7 @@ def _lock(sessions: Sequence[Any], tables: Sequence[SqlTable]) -> None:
         try:
             for each in sessions:
                 each.execute(BEGIN)
-                each.execute(f"SET LOCAL lock_timeout = {_LOCK_MILLISECONDS}")
+                each.execute(f"SET LOCAL lock_timeout = {LOCK_MILLISECONDS}")
                 for table in tables:
                     only = "ONLY " if table.kind != "p" else ""
                     name = f"{quote_identifier(table.schema)}.{quote_identifier(table.name)}"

@@ -44,10 +44,10 @@ def doctor(
         raise UsageError("--publication is for a server that is connected to", hint=f'"{source}" is read as a directory.')
     with loading():
         from tailrace.cli.doctor import of_files, of_server
-        from tailrace.publications.subscription import publication_names
+        from tailrace.publications.subscription import publications_in
 
     if is_dsn(source):
-        copied = [name for text in publication for name in publication_names(text)] if publication else None
+        copied = publications_in(publication) if publication else None
         is_fine = of_server(source, database or [], copied, as_json=as_json)
     else:
         is_fine = of_files(source, on, as_json=as_json)
