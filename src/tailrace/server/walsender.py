@@ -111,7 +111,7 @@ class WalSender:
     _is_stopping: bool = False
     _failure: TailraceError | None = None
     _replied: float = field(default_factory=time.monotonic)
-    _confirmed: float = 0.0
+    _confirmed_at: float = 0.0
     _asked: bool = False
 
     async def stream(self) -> None:
@@ -166,7 +166,7 @@ class WalSender:
             self._send_keepalive(wants_reply=self.acquired.is_synchronous)
             await self.link.flush()
         if not self._is_over:
-            await self._waiter.wait(polled, self._confirmed + _CONFIRM_EVERY if self._has_to_confirm else float("inf"))
+            await self._waiter.wait(polled, self._confirmed_at + _CONFIRM_EVERY if self._has_to_confirm else float("inf"))
 
     def _poll(self) -> Pipeline | NothingNew:
         if self.plans is not None and (self._begins or self.others()):
@@ -304,14 +304,14 @@ class WalSender:
         return self.positions.flushed > self.acquired.slot.confirmed_flush_lsn
 
     async def _confirm_if_due(self) -> None:
-        if time.monotonic() >= self._confirmed + _CONFIRM_EVERY or (self._has_to_confirm and self.acquired.is_synchronous):
+        if time.monotonic() >= self._confirmed_at + _CONFIRM_EVERY or (self._has_to_confirm and self.acquired.is_synchronous):
             await self._confirm()
 
     async def _confirm(self) -> None:
         if self._has_to_confirm:
             with suppress(asyncio.CancelledError):
                 await asyncio.shield(self.in_thread(self.acquired.confirm, self.positions.flushed))
-            self._confirmed = time.monotonic()
+            self._confirmed_at = time.monotonic()
 
 
 def _in_pieces(framed: memoryview, offsets: NDArray[np.int64]) -> list[memoryview]:

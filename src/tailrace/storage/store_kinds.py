@@ -15,6 +15,7 @@ CLIENT_OPTIONS = (
     "root_certificate", "timeout", "user_agent",
 )  # fmt: skip
 """Those that are not the store's, but of whoever speaks HTTP with it."""
+SECRET_CLIENT_OPTIONS = ("proxy_url",)
 _BUCKET = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 _CONTAINER = r"[a-z0-9$][a-z0-9-]*@[a-z0-9-]+(\.[a-z0-9-]+)+"
 
@@ -32,6 +33,8 @@ class StoreKind:
     prefixes: tuple[str, ...]
     identity: tuple[str, ...]
     others: tuple[str, ...]
+    secret: tuple[str, ...]
+    """Of both, those whose values nobody may see."""
     same: Mapping[str, tuple[str, ...]]
     also: tuple[str, ...] = ()
     """Schemes that others write for it."""
@@ -72,6 +75,7 @@ STORE_KINDS: Mapping[str, StoreKind] = {
             "metadata_endpoint", "request_payer", "s3_express", "server_side_encryption", "sse_bucket_key_enabled",
             "sse_customer_key_base64", "sse_kms_key_id", "unsigned_payload", "virtual_hosted_style_request",
         ),
+        ("access_key_id", "secret_access_key", "session_token", "sse_customer_key_base64"),
         {
             "region": ("region", "default_region"),
             "endpoint": ("endpoint_url_s3", "endpoint_url", "endpoint"),
@@ -85,6 +89,7 @@ STORE_KINDS: Mapping[str, StoreKind] = {
         ("google_",),
         ("service_account", "service_account_key", "application_credentials", "bearer_token", "skip_signature"),
         ("base_url",),
+        ("service_account_key", "bearer_token"),
         {"service_account": ("service_account", "service_account_path")},
         also=("gcs",), ordered_unless=frozenset(), tag_is_version=True,
     ),
@@ -99,6 +104,7 @@ STORE_KINDS: Mapping[str, StoreKind] = {
             "authority_host", "endpoint", "msi_endpoint", "use_emulator", "use_fabric_endpoint", "encryption_key", "disable_tagging",
             "fabric_token_service_url", "fabric_workload_host", "fabric_session_token", "fabric_cluster_identifier",
         ),
+        ("account_key", "client_secret", "sas_key", "token", "encryption_key", "fabric_session_token"),
         {
             "account_key": ("account_key", "access_key", "master_key"),
             "sas_key": ("sas_key", "sas_token"),

@@ -12,12 +12,9 @@ from collections.abc import Iterator, Mapping
 
 from tailrace.errors import UsageError
 from tailrace.storage.aws_profile import read_profile
-from tailrace.storage.store_kinds import CLIENT_OPTIONS, STORE_KINDS, StoreKind
+from tailrace.storage.store_kinds import CLIENT_OPTIONS, SECRET_CLIENT_OPTIONS, STORE_KINDS, StoreKind
 
-_SECRET = (
-    "access_key_id", "secret_access_key", "session_token", "sse_customer_key_base64", "service_account_key", "bearer_token", "account_key",
-    "client_secret", "sas_key", "token", "encryption_key", "fabric_session_token", "proxy_url",
-)  # fmt: skip
+_SECRET = {*SECRET_CLIENT_OPTIONS, *(name for kind in STORE_KINDS.values() for name in kind.secret)}
 _SHORTEST_SECRET = 3
 
 

@@ -48,13 +48,15 @@ class DropDatabase:
     tablespaces: tuple[int, ...]
 
     @classmethod
-    def read(cls, data: bytes, _major: int) -> DropDatabase:
+    def read(cls, data: bytes, major: int) -> DropDatabase:
         """Raises CorruptWal if the data are too short."""
+        COMPARED.check(major)
         head = cls.LAYOUT.read(data)
         return cls(head["database"], tuple(read_u32s(data, cls.LAYOUT.size, head["count"]).tolist()))
 
-    def write(self, _major: int) -> bytes:
+    def write(self, major: int) -> bytes:
         """The same bytes again."""
+        COMPARED.check(major)
         return self.LAYOUT.write({"database": self.database, "count": len(self.tablespaces)}) + write_u32s(self.tablespaces)
 
     def desc(self) -> str:

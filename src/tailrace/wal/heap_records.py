@@ -83,13 +83,15 @@ class HeapTruncate:
     relids: tuple[int, ...]
 
     @classmethod
-    def read(cls, data: bytes, _major: int) -> HeapTruncate:
+    def read(cls, data: bytes, major: int) -> HeapTruncate:
         """Raises CorruptWal if the data are too short."""
+        COMPARED.check(major)
         head = cls.LAYOUT.read(data)
         return cls(head["database"], head["flags"], tuple(read_u32s(data, cls.LAYOUT.at("relids"), head["count"]).tolist()))
 
-    def write(self, _major: int) -> bytes:
+    def write(self, major: int) -> bytes:
         """The same bytes again."""
+        COMPARED.check(major)
         head = self.LAYOUT.write({"database": self.database, "count": len(self.relids), "flags": self.flags, "relids": 0})
         return head[: self.LAYOUT.at("relids")] + write_u32s(self.relids)
 

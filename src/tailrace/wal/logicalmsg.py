@@ -6,11 +6,13 @@ from typing import ClassVar
 
 from tailrace.dataclass import dataclass
 from tailrace.kernels import inner_kernel
+from tailrace.majors import Compared
 from tailrace.wal.record_types import DECODED, RecordType, desc_name
 from tailrace.wal.records import INFO, MANAGER
 from tailrace.wal.resource_managers import LOGICALMSG
 from tailrace.wal.structs import BOOL, U32, U64, Layout, check_length
 
+COMPARED = Compared(__name__, "replication/message.h", upto=18)
 MESSAGE = 0x00
 OPCODE = 0xF0
 
@@ -27,8 +29,9 @@ class MessageRecord:
     content: bytes
 
     @classmethod
-    def read(cls, data: bytes, _major: int) -> MessageRecord:
+    def read(cls, data: bytes, major: int) -> MessageRecord:
         """Raises CorruptWal if the data are too short."""
+        COMPARED.check(major)
         head = cls.LAYOUT.read(data)
         start = cls.LAYOUT.size
         middle = start + head["prefix_size"]
@@ -36,8 +39,9 @@ class MessageRecord:
         check_length(data, stop)
         return cls(head["database"], head["transactional"], data[start : middle - 1], data[middle:stop])
 
-    def write(self, _major: int) -> bytes:
+    def write(self, major: int) -> bytes:
         """The same bytes again."""
+        COMPARED.check(major)
         sizes = {"prefix_size": len(self.prefix) + 1, "message_size": len(self.content)}
         head = self.LAYOUT.write({"database": self.database, "transactional": self.transactional, **sizes})
         return head + self.prefix + b"\0" + self.content

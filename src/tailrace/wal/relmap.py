@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import ClassVar
 
 from tailrace.dataclass import dataclass
+from tailrace.majors import Compared
 from tailrace.wal.record_types import REPLAYED, RecordType
 from tailrace.wal.structs import U32, Layout, check_length
 
+COMPARED = Compared(__name__, "utils/relmapper.h", upto=18)
 UPDATE = 0x00
 
 
@@ -23,15 +25,17 @@ class RelationMapUpdate:
     map: bytes
 
     @classmethod
-    def read(cls, data: bytes, _major: int) -> RelationMapUpdate:
+    def read(cls, data: bytes, major: int) -> RelationMapUpdate:
         """Raises CorruptWal if the data are too short."""
+        COMPARED.check(major)
         head = cls.LAYOUT.read(data)
         start, size = cls.LAYOUT.size, head.pop("size")
         check_length(data, start + size)
         return cls(**head, map=data[start : start + size])
 
-    def write(self, _major: int) -> bytes:
+    def write(self, major: int) -> bytes:
         """The same bytes again."""
+        COMPARED.check(major)
         return self.LAYOUT.write({"database": self.database, "tablespace": self.tablespace, "size": len(self.map)}) + self.map
 
     def desc(self) -> str:

@@ -43,15 +43,17 @@ class RunningXacts:
         return np.concatenate([self.top, self.sub])
 
     @classmethod
-    def read(cls, data: bytes, _major: int) -> RunningXacts:
+    def read(cls, data: bytes, major: int) -> RunningXacts:
         """Raises CorruptWal if the data are too short."""
+        COMPARED.check(major)
         said = cls.LAYOUT.read(data)
         xcnt, subxcnt = said.pop("xcnt"), said.pop("subxcnt")
         xids = read_u32s(data, cls.LAYOUT.size, xcnt + subxcnt)
         return cls(**said, top=xids[:xcnt], sub=xids[xcnt:])
 
-    def write(self, _major: int) -> bytes:
+    def write(self, major: int) -> bytes:
         """The same bytes again."""
+        COMPARED.check(major)
         head = self.LAYOUT.write(
             {
                 "xcnt": len(self.top), "subxcnt": len(self.sub), "subxid_overflow": self.subxid_overflow, "next_xid": self.next_xid,
@@ -76,12 +78,14 @@ class StandbyLocks:
     locks: NDArray[np.uint32]
 
     @classmethod
-    def read(cls, data: bytes, _major: int) -> StandbyLocks:
+    def read(cls, data: bytes, major: int) -> StandbyLocks:
         """Raises CorruptWal if the data are too short."""
+        COMPARED.check(major)
         return cls(read_u32s(data, cls.LAYOUT.size, 3 * cls.LAYOUT.read(data)["nlocks"]).reshape(-1, 3))
 
-    def write(self, _major: int) -> bytes:
+    def write(self, major: int) -> bytes:
         """The same bytes again."""
+        COMPARED.check(major)
         return self.LAYOUT.write({"nlocks": len(self.locks)}) + write_u32s(self.locks)
 
     def desc(self) -> str:

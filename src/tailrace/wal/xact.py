@@ -248,13 +248,15 @@ class Assignment:
     subxids: tuple[int, ...]
 
     @classmethod
-    def read(cls, data: bytes, _major: int) -> Assignment:
+    def read(cls, data: bytes, major: int) -> Assignment:
         """Raises CorruptWal if the data are too short."""
+        COMPARED.check(major)
         head = cls.LAYOUT.read(data)
         return cls(head["top_xid"], tuple(read_u32s(data, cls.LAYOUT.size, head["count"]).tolist()))
 
-    def write(self, _major: int) -> bytes:
+    def write(self, major: int) -> bytes:
         """The same bytes again."""
+        COMPARED.check(major)
         return self.LAYOUT.write({"top_xid": self.top_xid, "count": len(self.subxids)}) + write_u32s(self.subxids)
 
     def desc(self) -> str:
@@ -274,16 +276,18 @@ class XactInvalidations:
         return len(self.messages) // SIZE_OF_INVALIDATION
 
     @classmethod
-    def read(cls, data: bytes, _major: int) -> XactInvalidations:
+    def read(cls, data: bytes, major: int) -> XactInvalidations:
         """Raises CorruptWal if the data are too short."""
+        COMPARED.check(major)
         head = cls.LAYOUT.read(data)
         messages = data[cls.LAYOUT.size : cls.LAYOUT.size + head["count"] * SIZE_OF_INVALIDATION]
         if len(messages) < head["count"] * SIZE_OF_INVALIDATION:
             raise CorruptWal("invalid length of transaction record")
         return cls(messages)
 
-    def write(self, _major: int) -> bytes:
+    def write(self, major: int) -> bytes:
         """The same bytes again."""
+        COMPARED.check(major)
         return self.LAYOUT.write({"count": self.count}) + self.messages
 
     def desc(self) -> str:
