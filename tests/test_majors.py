@@ -96,7 +96,7 @@ def test_a_major_that_nobody_has_taught(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_record_of_a_major_that_nobody_has_taught() -> None:
-    """Whichever it is, nobody reads it as if it were of an earlier one. Ends of transactions are read by a kernel, which is given the major's form."""
+    """Whichever it is, nobody reads it as if it were of an earlier one. A kernel reads ends of transactions, and is given the major's form."""
     known = [each.data for types in RECORD_TYPES.values() for each in types if each.data not in (None, End)]
     assert len(known) > 20
     for data in known:

@@ -507,3 +507,61 @@ def test_a_copy_takes_the_place_of_changes_that_do_not_fit(server: Server, tmp_p
     server.say("UPDATE old SET at = at + interval '1 day'", "INSERT INTO new VALUES (3, now())")
     _mirrored(server, tmp_path)
     _verify(server, tmp_path)
+
+
+@pytest.mark.parametrize("lacks", ["table", *(pytest.param(each, marks=pytest.mark.soak) for each in ("schema", "rows"))])
+def test_who_may_not_read_one_goes_on_with_the_others(server: Server, tmp_path: Path, lacks: str) -> None:
+    """The table waits for the right, which is named once, and has all its rows then."""
+    role = f"reader_{server.dbname}"
+    server.say(
+        f"CREATE ROLE {role} LOGIN REPLICATION", f"GRANT EXECUTE ON FUNCTION pg_read_binary_file(text, bigint, bigint, boolean) TO {role}",
+        "CREATE TABLE a (id int PRIMARY KEY)", "INSERT INTO a VALUES (1)", f"GRANT SELECT ON a TO {role}",
+        "CREATE SCHEMA other", "CREATE TABLE other.b (id int PRIMARY KEY)", "INSERT INTO other.b SELECT generate_series(1, 100)",
+        "CREATE PUBLICATION p FOR TABLE a",
+    )  # fmt: skip
+    grants = {
+        "schema": f"GRANT USAGE ON SCHEMA other TO {role}", "table": f"GRANT SELECT ON other.b TO {role}", "rows": f"ALTER ROLE {role} BYPASSRLS",
+    }  # fmt: skip
+    refusals = {
+        "schema": "permission denied for schema other", "table": "permission denied for table b",
+        "rows": 'query would be affected by row-level security policy for table "b"',
+    }  # fmt: skip
+    server.say("ALTER TABLE other.b ENABLE ROW LEVEL SECURITY", *(grant for name, grant in grants.items() if name != lacks))
+    words = [each.replace("user=postgres", f"user={role}") for each in _words(server, tmp_path, "--follow", "--every", "0.3s")]
+    try:
+        with subprocess.Popen([TAILRACE, *words], stderr=subprocess.PIPE, text=True) as process:
+            try:
+                said = _let_in_late(server, tmp_path, process, grants[lacks])
+            finally:
+                process.kill()
+        assert process.returncode == 0, said
+        assert said.count(refusals[lacks]) == 1, said
+        assert {row["id"] for row in read_table(tmp_path / "lake/other.b").to_pylist()} == {
+            *range(1, 7),
+            *range(8, 102),
+            *range(103, 107),
+        }
+        _verify(server, tmp_path)
+    finally:
+        server.say(f"DROP OWNED BY {role}", f"DROP ROLE {role}")
+
+
+def _let_in_late(server: Server, home: Path, process: subprocess.Popen[str], grant: str) -> str:
+    """What it said, who has table a alone for longer than until it tries again to read b."""
+    until(lambda: process.poll() is not None or (home / "lake/public.a/_delta_log").exists())
+    _await_lake(server, home, process)
+    server.say("ALTER PUBLICATION p ADD TABLE other.b", "INSERT INTO a VALUES (2)", "INSERT INTO other.b VALUES (101)")
+    for number in range(3, 7):
+        server.say(f"INSERT INTO a VALUES ({number})", f"INSERT INTO other.b VALUES (100 + {number})")
+        until(partial(_has_rows, process, home, number))
+        time.sleep(2)
+    assert process.poll() is None
+    assert not (home / "lake/other.b").exists()
+    server.say(grant, "DELETE FROM other.b WHERE id = 7")
+    _await_lake(server, home, process)
+    process.terminate()
+    return process.communicate(timeout=60)[1]
+
+
+def _has_rows(process: subprocess.Popen[str], home: Path, number: int) -> bool:
+    return process.poll() is not None or len(_rows(home, "a")) == number

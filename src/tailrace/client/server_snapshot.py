@@ -43,7 +43,9 @@ _PART_BYTES = 32 << 20
 _POLL = 0.2
 _TOLD_AFTER = 5.0
 _TABLES = """
-SELECT c.oid::bigint, n.nspname::text, c.relname::text, c.relkind::text, has_table_privilege(c.oid, 'SELECT'),
+SELECT c.oid::bigint, n.nspname::text, c.relname::text, c.relkind::text,
+  CASE WHEN NOT has_schema_privilege(n.oid, 'USAGE') THEN 'schema' WHEN NOT has_table_privilege(c.oid, 'SELECT') THEN 'table'
+    WHEN row_security_active(c.oid) THEN 'rows' END,
   (SELECT coalesce(max(pg_relation_size(leaf)), 0) FROM unnest(leaves) leaf),
   (SELECT coalesce(sum(pg_relation_size(leaf)), 0)::bigint FROM unnest(leaves) leaf),
   (SELECT json_agg(json_build_array(a.attnum, a.attname, a.atttypid::bigint, a.atttypmod) ORDER BY a.attnum) FROM pg_attribute a
@@ -72,13 +74,13 @@ _TO_COMMIT, _MOMENT = 1.0, 0.02
 
 @dataclass(frozen=True, slots=True)
 class ServerTable:
-    """As the snapshot has it, with its `size` in bytes, of a partitioned one that of all partitions, of which the `largest` has so many. `columns`
-    are their numbers, names, types and type modifiers."""
+    """As the snapshot has it, with its `size` in bytes, of a partitioned one that of all partitions, of which the `largest` has so many. Where it
+    may not be read, the role lacks a right on the schema, the table or its rows. `columns` are their numbers, names, types and type modifiers."""
 
     schema: str
     name: str
     kind: str
-    is_readable: bool
+    lacks: str | None
     largest: int
     size: int
     columns: tuple[tuple[int, str, int, int], ...]
@@ -90,12 +92,26 @@ class ServerTable:
             raise PeerError(
                 f"table {relation} is another in the log than in the snapshot under which it was to be copied", lsn=at
             )
-        if not self.is_readable:
+        if self.lacks:
             raise PeerError(
-                f"permission denied for table {relation.name}", sqlstate="42501", context=f"table {relation}",
-                hint="GRANT SELECT on it, and on all others of the lake, to the role that connects. A lake of what changes from now on needs no "
-                "copy: tailrace mirror --no-copy.",
+                self.refusal, sqlstate="42501", context=f"table {relation}",
+                hint=f"{self.remedy} tailrace doctor --publication says what else lacks. A lake of what changes from now on needs no copy: "
+                "tailrace mirror --no-copy.",
             )  # fmt: skip
+
+    @property
+    def refusal(self) -> str:
+        """In PostgreSQL's words, why it may not be read; empty if it may."""
+        return {
+            "schema": f"permission denied for schema {self.schema}",
+            "table": f"permission denied for table {self.name}",
+            "rows": f'query would be affected by row-level security policy for table "{self.name}"',
+        }.get(self.lacks or "", "")
+
+    @property
+    def remedy(self) -> str:
+        grants = {"schema": "GRANT USAGE on it", "table": "GRANT SELECT on it", "rows": "Give BYPASSRLS"}
+        return f"{grants.get(self.lacks or '', '')} to the role that connects."
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,11 +284,11 @@ def _locked_tables(
     leader, which = sessions[0], {"only": None if only is None else list(only)}
     while _lock(asked, sessions, which, is_stopping):
         there = {
-            int(oid): ServerTable(schema, table, kind, may, int(largest), int(size), tuple(map(tuple, columns or ())))
-            for oid, schema, table, kind, may, largest, size, columns in leader.execute(_TABLES, which).fetchall()
+            int(oid): ServerTable(schema, table, kind, lacks, int(largest), int(size), tuple(map(tuple, columns or ())))
+            for oid, schema, table, kind, lacks, largest, size, columns in leader.execute(_TABLES, which).fetchall()
         }
         locked = {int(oid) for (oid,) in leader.execute(_LOCKED).fetchall()}
-        if all(oid in locked for oid, table in there.items() if table.is_readable):
+        if all(oid in locked for oid, table in there.items() if not table.lacks):
             return there
         for each in sessions:
             each.execute("ROLLBACK")
@@ -286,7 +302,9 @@ def _lock(asked: Any, sessions: Sequence[Any], which: dict[str, Any], is_stoppin
     import psycopg  # noqa: PLC0415 - see above
 
     while not is_stopping():
-        tables = [(kind, schema, name) for _, schema, name, kind, may, *_ in asked.execute(_TABLES, which).fetchall() if may]
+        tables = [
+            (kind, schema, name) for _, schema, name, kind, lacks, *_ in asked.execute(_TABLES, which).fetchall() if not lacks
+        ]
         try:
             for each in sessions:
                 each.execute(BEGIN)

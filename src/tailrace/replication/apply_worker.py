@@ -48,6 +48,7 @@ from tailrace.replication.lake_warnings import LakeWarnings
 from tailrace.replication.next_window import Limit
 from tailrace.replication.other_runs import OtherRuns
 from tailrace.replication.receiving import Outage, may_pass
+from tailrace.replication.refused_tables import RefusedTables
 from tailrace.replication.waiting import Waiter
 from tailrace.sources.received_log import ReceivedLog
 from tailrace.storage.location_folder import is_received
@@ -61,10 +62,8 @@ _UPKEEP = 0.25
 @dataclass(frozen=True, slots=True)
 class Pace:
     """Near the end of the log a window begins `every` so many seconds; behind, each has this size. Where the log ends it `follows`, or is done.
-
     A window behind is large: once a window the files are looked through that may have a changed key, and each has its deletion vector written anew.
-    Its changes wait in files, so memory does not follow it.
-    """
+    Its changes wait in files, so memory does not follow it."""
 
     window: WindowSize = WindowSize(wal_bytes=1 << 30)
     every: float = 10.0
@@ -95,10 +94,6 @@ class WindowApplied:
     """Of tables, and no window: `lsn` is where the others are."""
 
 
-def _nothing(*_: object) -> None:
-    pass
-
-
 @dataclass(slots=True)
 class ApplyWorker:
     """The lake has what `publications` publish, all if there are none; `captured` is the catalog state that WAL alone needs. `tell`
@@ -110,8 +105,8 @@ class ApplyWorker:
     until: Until = Until()
     publications: tuple[str, ...] = ()
     captured: CatalogState | None = None
-    tell: Callable[[WindowApplied], None] = _nothing
-    check: Callable[[], None] = _nothing
+    tell: Callable[[WindowApplied], None] = lambda _: None
+    check: Callable[[], None] = lambda: None
     copies: bool = False
     """Whether a lake that begins with a live server's log gets a copy of its tables first, and later of those that join it."""
     copy_again: Sequence[str] = ()
@@ -125,15 +120,16 @@ class ApplyWorker:
     _readers: CompleteTable = field(init=False)
     _warnings: LakeWarnings = field(init=False)
     _joining: Joining = field(init=False)
+    _refused: RefusedTables = field(init=False)
     _outage: Outage = field(init=False)
     _others: OtherRuns = field(init=False)
 
     def __post_init__(self) -> None:
         self._readers = CompleteTable.of(self.lake.store, self.lake.format.name)
-        is_new = self.lake.catalog is None or not self.lake.catalog.tables
         self._outage = Outage(self.acquired.location.warn, self.waiter)
-        self._warnings = LakeWarnings(self.acquired.location.warn, is_new)
+        self._warnings = LakeWarnings(self.acquired.location.warn, self.lake.catalog is None or not self.lake.catalog.tables)
         self._joining = Joining(self.acquired.location, self.lake, self.publications, self.copies)
+        self._refused = RefusedTables(self.acquired.location.warn)
         self._others = OtherRuns(self.lake, self.waiter, lambda: self.is_stopping, self.check, self.acquired.location.warn)
 
     def stop(self) -> None:
@@ -174,7 +170,7 @@ class ApplyWorker:
             self._outage.file = ""
             if not isinstance(polled, NothingNew):
                 self._take_window(polled, began)
-            elif self._awaits_tables:
+            elif self._copy_is_due:
                 self._copy_tables()
             elif polled.in_doubt or not self._is_at_end:
                 self.waiter.wait(polled, self._latest_look)
@@ -239,13 +235,13 @@ class ApplyWorker:
 
     def _copy_tables(self) -> None:
         """Until the lake has its tables' rows, or this is to stop."""
-        if not self._awaits_tables or self.is_stopping:
+        if not self._copy_is_due or self.is_stopping:
             return
         self._check_copies()
         began = time.monotonic()
         copy = FirstCopy(
             self.acquired, self.lake, self._joining, self.pace.window, self.pace.every, self.pace.follows, self._take_before_copy,
-            lambda: self.is_stopping, self.check, self.waiter, self.copy_progress, self.copy_options,
+            self._refused, lambda: self.is_stopping, self.check, self.waiter, self.copy_progress, self.copy_options,
         )  # fmt: skip
         applied = None
         while applied is None and not self.is_stopping:
@@ -256,7 +252,7 @@ class ApplyWorker:
                     raise
                 self._outage.wait(error)
                 self.lake.reread()
-        if applied is not None:
+        if applied or (applied is not None and not self._refused.oids):
             self._warnings.is_new = False
             assert self.lake.catalog is not None, "it was copied"
             aside = tuple(self.lake.quarantine_news)
@@ -279,7 +275,7 @@ class ApplyWorker:
             self.until = Until(cut)
             return
         self._joining.note(window)
-        if self._awaits_tables and not is_full(window, self.pace.window):
+        if self._copy_is_due and not is_full(window, self.pace.window):
             acquired.go_to(acquired.read_upto)  # it comes again once the tables are copied
             self._copy_tables()
             return
@@ -364,6 +360,10 @@ class ApplyWorker:
     @property
     def _awaits_tables(self) -> bool:
         return self.lake.catalog is not None and self.lake.catalog.awaits_tables
+
+    @property
+    def _copy_is_due(self) -> bool:
+        return self.lake.catalog is not None and self._refused.are_due(self.lake.catalog)
 
     @property
     def _is_at_end(self) -> bool:

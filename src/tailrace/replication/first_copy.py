@@ -44,6 +44,7 @@ from tailrace.replication.acquired_slot import AcquiredSlot
 from tailrace.replication.copy_in_workers import CopyInWorkers
 from tailrace.replication.joining import Joining
 from tailrace.replication.next_window import Limit
+from tailrace.replication.refused_tables import RefusedTables
 from tailrace.replication.waiting import Waiter
 from tailrace.slots.slot import Slot
 from tailrace.sources.received_log import ReceivedLog
@@ -70,8 +71,9 @@ class _Stopped(Exception):
 @dataclass(slots=True)
 class FirstCopy:
     """Of the tables that is copied what is published to the lake; all if there are no publications. Windows of the log have this `size`; it is caught
-    up with here unless it `is_received` meanwhile: then tables that do not wait go on `every` so many seconds. `progress` hears of each part. State:
-    when tables went on that do not wait, and which tables joined too late for the copy that is being made."""
+    up with here unless it `is_received` meanwhile: then tables that do not wait go on `every` so many seconds. `progress` hears of each part. Of
+    tables that join meanwhile some may be `refused`. State: when tables went on that do not wait, and which tables joined too late for the copy that
+    is being made."""
 
     acquired: AcquiredSlot
     lake: Lake
@@ -80,6 +82,7 @@ class FirstCopy:
     every: float
     is_received: bool
     take_window: TakeWindow
+    refused: RefusedTables
     is_stopping: Callable[[], bool]
     check: Callable[[], None]
     waiter: Waiter
@@ -90,14 +93,14 @@ class FirstCopy:
     _late: set[int] = field(default_factory=set)
 
     def run(self) -> list[TableApplied] | None:
-        """Copy the tables that the lake awaits. None where it is to stop. Raises UsageError for one that cannot be copied, PeerError as the server
-        does, and Overtaken where somebody else has written to the lake."""
+        """Copy the tables that the lake awaits, but for those that are refused. None where it is to stop. Raises UsageError for one that cannot be
+        copied, PeerError as the server does, and Overtaken where somebody else has written to the lake."""
         applied: list[TableApplied] = []
         take_up_refilled(self.lake)
         while not self.is_stopping():
             if self._catalog.catching_up and not self._catch_up():
                 break
-            if not self._catalog.awaits_tables:
+            if not self.refused.are_due(self._catalog):
                 return applied
             log, warn = self._log, self.acquired.location.warn
             self._begun, self._late = written_upto(log.directory) or Lsn(0), set()
@@ -218,6 +221,10 @@ class FirstCopy:
         wanted = list(self._wanted(window, seen.end))
         # One that was made behind the snapshot comes with its changes; or is copied by the next snapshot.
         copied = [each for each in wanted if each.relation.oid not in self._late and each.relation.oid in snapshot.tables]
+        if self.is_received and not self._catalog.awaits_copy:
+            known = [(each.relation.oid, snapshot.tables[each.relation.oid]) for each in copied]
+            self.refused.refuse({oid: table for oid, table in known if table.lacks})
+            copied = [each for each in copied if each.relation.oid not in self.refused.oids]
         for each in copied:
             snapshot.tables[each.relation.oid].check_is(each.relation, seen.end)
         whole = [each.relation for each in copied if each.where is None]
@@ -232,7 +239,7 @@ class FirstCopy:
         workers = self._workers(snapshot) if rate is None else None
         feed = CopyFeed(span, tables, snapshot.time, THREADS, self._meanwhile, workers)
         applied = list(TableCopy(self.lake, feed, seen, self.progress).run())
-        # Others that joined may not be locked.
+        # Others that joined may not be locked, or not be read.
         unlocked = {each.relation.oid for each in wanted} - {each.relation.oid for each in tables}
         left = tuple(oid for oid in self._catalog.joining if oid in self._late or oid in unlocked)
         catalog = replace(self._catalog, awaits_copy=False, joining=left)
