@@ -17,6 +17,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
+from tailrace.catalog.names.qualified_names import write_table_name
 from tailrace.client.block_ranges import block_ranges
 from tailrace.client.catalog_files import as_ours
 from tailrace.client.copy_options import CopyStrategy
@@ -92,26 +93,35 @@ class ServerTable:
             raise PeerError(
                 f"table {relation} is another in the log than in the snapshot under which it was to be copied", lsn=at
             )
-        if self.lacks:
-            raise PeerError(
-                self.refusal, sqlstate="42501", context=f"table {relation}",
-                hint=f"{self.remedy} tailrace doctor --publication says what else lacks. A lake of what changes from now on needs no copy: "
-                "tailrace mirror --no-copy.",
-            )  # fmt: skip
+        if (error := self.refusal) is not None:
+            error.hint += " A lake of what changes from now on needs no copy: tailrace mirror --no-copy."
+            raise error
 
     @property
-    def refusal(self) -> str:
-        """In PostgreSQL's words, why it may not be read; empty if it may."""
-        return {
-            "schema": f"permission denied for schema {self.schema}",
-            "table": f"permission denied for table {self.name}",
-            "rows": f'query would be affected by row-level security policy for table "{self.name}"',
-        }.get(self.lacks or "", "")
+    def refusal(self) -> PeerError | None:
+        """As PostgreSQL says that it may not be read."""
+        context = f"table {self.qualified_name}"
+        match self.lacks:
+            case "schema":
+                return PeerError(
+                    f"permission denied for schema {self.schema}", context=context, sqlstate="42501",
+                    hint="GRANT USAGE on it to the role that connects. tailrace doctor --publication says what else it lacks.",
+                )  # fmt: skip
+            case "table":
+                return PeerError(
+                    f"permission denied for table {self.name}", context=context, sqlstate="42501",
+                    hint="GRANT SELECT on it to the role that connects. tailrace doctor --publication says what else it lacks.",
+                )  # fmt: skip
+            case "rows":
+                return PeerError(
+                    f'query would be affected by row-level security policy for table "{self.name}"', context=context, sqlstate="42501",
+                    hint="Give BYPASSRLS to the role that connects.",
+                )  # fmt: skip
+        return None
 
     @property
-    def remedy(self) -> str:
-        grants = {"schema": "GRANT USAGE on it", "table": "GRANT SELECT on it", "rows": "Give BYPASSRLS"}
-        return f"{grants.get(self.lacks or '', '')} to the role that connects."
+    def qualified_name(self) -> str:
+        return write_table_name(self.schema, self.name)
 
 
 @dataclass(frozen=True, slots=True)

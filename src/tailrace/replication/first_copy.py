@@ -21,7 +21,6 @@ from contextlib import suppress
 from dataclasses import field, replace
 
 from tailrace.catalog.history.comments import comments_at
-from tailrace.catalog.names.qualified_names import write_table_name
 from tailrace.client.copy_options import CopyOptions
 from tailrace.client.copy_rate import CopyRate
 from tailrace.client.server_snapshot import ServerSnapshot, write_something
@@ -245,8 +244,7 @@ class FirstCopy:
         catalog = replace(self._catalog, awaits_copy=False, joining=left)
         for oid in {*self._catalog.joining} - {*left} - {each.relation.oid for each in wanted}:
             if (there := snapshot.tables.get(oid)) is not None:
-                name = write_table_name(there.schema, there.name)
-                self.acquired.location.warn(f"table {name} is not published, and was not copied")
+                self.acquired.location.warn(f"table {there.qualified_name} is not published, and was not copied")
             elif oid in catalog.tables and window.history.relation_by_oid(oid, seen.end) is None:
                 catalog = catalog.with_table(replace(catalog.tables[oid], dropped=seen.end))
         self.lake.replace_catalog(catalog)

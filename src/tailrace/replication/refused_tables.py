@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable
 from dataclasses import field
 
-from tailrace.catalog.names.qualified_names import write_table_name
 from tailrace.client.server_snapshot import ServerTable
 from tailrace.dataclass import dataclass
 from tailrace.lake.catalog import LakeCatalog
@@ -33,11 +32,14 @@ class RefusedTables:
         """These are all that were refused by now."""
         self._pause = min(2 * self._pause, _LONGEST) if tables and tables.keys() <= self.oids else _FIRST
         self.oids, self._again_at = frozenset(tables), time.monotonic() + self._pause
-        for each in tables.values():
-            why = f"{each.refusal}: table {write_table_name(each.schema, each.name)} joins the lake once that is granted, and the others go on"
-            if why not in self._told:
+        for error, name in ((each.refusal, each.qualified_name) for each in tables.values()):
+            if (
+                error is not None
+                and (why := f"{error.message}: table {name} joins the lake once it may be read, and the others go on")
+                not in self._told
+            ):
                 self._told.add(why)
-                self.warn(f"{why}\nHINT:  {each.remedy}")
+                self.warn(f"{why}\nHINT:  {error.hint}")
 
     def are_due(self, catalog: LakeCatalog) -> bool:
         """Whether there is something to copy: what nobody refused, or all once more."""
