@@ -9,6 +9,7 @@ import ast
 import re
 from dataclasses import dataclass, fields
 from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -153,6 +154,18 @@ class Module:
     def stage(self) -> str:
         return self.name.split("/")[0].removesuffix(".py")
 
+    @property
+    def dotted(self) -> str:
+        return f"tailrace.{self.name.removesuffix('.py')}".replace("/", ".").removesuffix(".__init__")
+
+    def files_imported(self, names: set[str]) -> set[str]:
+        """Those of ours of these names that it needs to run; what only a type checker imports is no such thing."""
+        blocks = (node for node in self.tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+        checked = {node for block in blocks for node in ast.walk(block)}
+        froms = [node for node in ast.walk(self.tree) if isinstance(node, ast.ImportFrom) and node not in checked]
+        found = {(f"{node.module}.{alias.name}", node.module or "") for node in froms for alias in node.names}
+        return {whole if whole in names else module for whole, module in found} & names - {self.dotted}
+
     def imported(self) -> set[str]:
         """Everything that it imports, dotted, with what is imported from packages."""
         found: set[str] = set()
@@ -215,6 +228,15 @@ def test_imports_run_up_the_page() -> None:
         },
         " imports ",
     )
+
+
+def test_files_do_not_import_each_other() -> None:
+    """In no circle, however late. What is imported for annotations alone does not count."""
+    names = {module.dotted for module in MODULES}
+    try:
+        TopologicalSorter({module.dotted: module.files_imported(names) for module in INSIDE}).prepare()
+    except CycleError as error:
+        pytest.fail(" -> ".join(error.args[1]))
 
 
 def test_what_comments_refer_to_is_there() -> None:

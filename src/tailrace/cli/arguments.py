@@ -12,7 +12,8 @@ from pathlib import Path
 from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.sources.dsn import is_dsn
-from tailrace.sources.named import absolute, existing, is_stored
+from tailrace.sources.named import existing
+from tailrace.sources.source_name import absolute, is_stored
 from tailrace.window import WindowSize, parse_size
 
 _SECONDS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}

@@ -10,7 +10,8 @@ from tailrace.client.reception import Reception
 from tailrace.replication.retention import leave_unused, receiving_log
 from tailrace.replication.server_location import log_of_server
 from tailrace.sources.dsn import is_dsn
-from tailrace.sources.named import SourceName, existing
+from tailrace.sources.named import existing
+from tailrace.sources.source_name import SourceName
 
 
 @contextmanager

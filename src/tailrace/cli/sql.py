@@ -16,7 +16,7 @@ from tailrace.cli.signals import handling
 from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.pipeline.runner import Runner
-from tailrace.sources.named import SourceName
+from tailrace.sources.source_name import SourceName
 from tailrace.sql.connected_server import ConnectedServer
 from tailrace.sql.functions.signatures import functions_of
 from tailrace.sql.postgres_session import PostgresSession

@@ -9,7 +9,7 @@ from tailrace.errors import UsageError
 from tailrace.model import Lsn
 from tailrace.settings import parse_lsn
 from tailrace.sources.captured import read_captured
-from tailrace.sources.named import is_stored
+from tailrace.sources.source_name import is_stored
 
 GivenLsn = Lsn | int | str | None
 GivenState = CatalogState | str | Path | None

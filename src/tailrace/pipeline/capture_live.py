@@ -21,9 +21,9 @@ from tailrace.catalog.state.catalog_state import CatalogState
 from tailrace.errors import InsufficientLogging, PeerError
 from tailrace.pipeline.capture import capture
 from tailrace.pipeline.runner import Runner
-from tailrace.sources.named import SourceName
 from tailrace.sources.received_log import ReceivedLog, held
 from tailrace.sources.source import Source
+from tailrace.sources.source_name import SourceName
 from tailrace.wal.xlog import LOGICAL, WAL_LEVELS
 
 _MOST_BACKUPS = 8
@@ -65,7 +65,7 @@ def _of_backups(
 ) -> tuple[CatalogState, ControlFile]:  # fmt: skip
     """Where nobody says in which files the catalogs are. One backup is enough if nothing has rewritten them; else each tells which files of the next
     one are wanted: the relation map names pg_class, and that the others."""
-    from tailrace.client.base_backup import DroppedFiles, FilesNotKept, WantedFiles  # noqa: PLC0415 - as above
+    from tailrace.client.base_backup import BackupDirectory, DroppedFiles, FilesNotKept, WantedFiles  # noqa: PLC0415 - as above
 
     wanted = WantedFiles()
     first: DroppedFiles | None = None
@@ -74,8 +74,13 @@ def _of_backups(
             path = home / f"backup{number}"
             taken = receptions.enter_context(backup(path=path, wanted=lambda wanted=wanted: wanted))
             first = first or taken.dropped
+            source = Source.open(taken.path)
+            # Of a file that was not there in the first backup the log has all, if it counts from there on.
+            source.directory = BackupDirectory(
+                taken.path, taken.dropped if taken.since is not None else taken.dropped.among(first)
+            )
             try:
-                return capture(taken.source_without(first), runner, database, taken.upto, taken.since), taken.control
+                return capture(source, runner, database, taken.upto, taken.since), taken.control
             except FilesNotKept as lacking:
                 wanted = replace(wanted, named=wanted.named | lacking.files)
                 tell(

@@ -15,8 +15,9 @@ from tailrace.errors import CorruptWal, TailraceError, count_of
 from tailrace.model import Lsn
 from tailrace.pipeline.runner import Runner
 from tailrace.pipeline.scanning import scanned
-from tailrace.sources.named import SourceName, directory_of, existing, files_of
+from tailrace.sources.named import directory_of, existing, files_of
 from tailrace.sources.source import Source
+from tailrace.sources.source_name import SourceName
 from tailrace.storage.directory import DataDirectory
 from tailrace.storage.segment_files import arrange
 from tailrace.storage.segments import Segments

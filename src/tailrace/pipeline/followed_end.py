@@ -19,8 +19,9 @@ from tailrace.model import Lsn
 from tailrace.pipeline.runner import Runner
 from tailrace.pipeline.scanning import scanned
 from tailrace.sources.log_growth import LogEnd, StoredEnd, StoredTail, Tail, end_of
-from tailrace.sources.named import SourceName, files_of
+from tailrace.sources.named import files_of
 from tailrace.sources.source import Source
+from tailrace.sources.source_name import SourceName
 from tailrace.storage.segment_files import open_segments
 
 _TRUSTED = 5.0

@@ -24,9 +24,10 @@ from tailrace.pipeline.windows import carry, history_at
 from tailrace.plan.carried import Carried
 from tailrace.publications.catalog_snapshot import CatalogSnapshot
 from tailrace.publications.database_snapshot import DatabaseSnapshot
-from tailrace.sources.named import SourceName, files_of
+from tailrace.sources.named import files_of
 from tailrace.sources.received_log import held
 from tailrace.sources.source import Source
+from tailrace.sources.source_name import SourceName
 from tailrace.storage.segment_files import open_segments
 from tailrace.storage.segments import Segments
 from tailrace.wal.index import Index

@@ -24,8 +24,8 @@ from tailrace.pipeline.scanning import AS_SUITS, Scanning, cut_at, scan_stretch,
 from tailrace.plan.carried import Carried
 from tailrace.plan.whole_log import begins_with_zeros, check_follows, ended_before
 from tailrace.sources.log_growth import LogEnd, StoredEnd, StoredTail, Tail, end_of
-from tailrace.sources.named import SourceName, is_stored, path_of
 from tailrace.sources.source import Source
+from tailrace.sources.source_name import SourceName, is_stored, path_of
 from tailrace.storage.segments import Segments
 from tailrace.storage.spool import seal
 from tailrace.wal.index import Index

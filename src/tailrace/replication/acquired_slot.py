@@ -39,8 +39,8 @@ from tailrace.replication.same_log import check_same, check_slot, fingerprint_in
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.replication.timelines import check_taken, timeline_at
 from tailrace.slots.slot import WAL_REMOVED, Slot, invalidated
-from tailrace.sources.named import is_stored, path_of
 from tailrace.sources.source import Source
+from tailrace.sources.source_name import is_stored, path_of
 from tailrace.storage.segments import Segments
 from tailrace.storage.synchronous_slots import is_synchronous
 from tailrace.storage.wakeup import force_reply

@@ -19,8 +19,8 @@ from tailrace.replication.same_log import fitting_mark
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.replication.timelines import check_line
 from tailrace.replication.waiting import finish
-from tailrace.sources.named import SourceName
 from tailrace.sources.source import Source
+from tailrace.sources.source_name import SourceName
 from tailrace.storage.segments import Segments
 from tailrace.wal.xlog import LOGICAL
 from tailrace.window import windows

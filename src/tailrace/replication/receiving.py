@@ -22,7 +22,7 @@ from tailrace.replication.next_window import Limit
 from tailrace.replication.waiting import Waiter
 from tailrace.replication.writers import Rows, Writer
 from tailrace.slots.consumer_session import ConsumerSession
-from tailrace.sources.named import is_stored
+from tailrace.sources.source_name import is_stored
 from tailrace.storage.segments import UnfinishedCopy
 
 _TRY_AGAIN = 1.0

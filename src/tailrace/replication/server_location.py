@@ -12,8 +12,9 @@ from tailrace.dataclass import dataclass
 from tailrace.model import Lsn
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.sources.dsn import is_dsn
-from tailrace.sources.named import SourceName, existing
+from tailrace.sources.named import existing
 from tailrace.sources.received_log import ReceivedLog, identity_unless_away
+from tailrace.sources.source_name import SourceName
 from tailrace.storage.location_folder import RECEIVED
 
 

@@ -27,7 +27,8 @@ from tailrace.plan.carried import Carried
 from tailrace.replication.marks import MarkFile, Marks, any_mark
 from tailrace.slots.location import Settings
 from tailrace.slots.slot import Slot, check_name, copy_of, read_slot, write_slot
-from tailrace.sources.named import is_stored, restore_with
+from tailrace.sources.named import restore_with
+from tailrace.sources.source_name import is_stored
 from tailrace.storage.file_lock import FileLock
 from tailrace.storage.location_folder import is_received
 from tailrace.storage.state_location import StateLocation

@@ -29,8 +29,9 @@ from tailrace.replication.same_log import fingerprint_in
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.replication.timelines import timeline_at
 from tailrace.slots.create_command import CreateReplicationSlot, PastMoment
-from tailrace.sources.named import SourceName, files_of
+from tailrace.sources.named import files_of
 from tailrace.sources.source import Source
+from tailrace.sources.source_name import SourceName
 from tailrace.storage.index_pile import IndexPile
 from tailrace.storage.location_folder import is_received
 from tailrace.storage.segment_files import open_segments

@@ -24,7 +24,8 @@ from tailrace.server.malloc import FreedMemory
 from tailrace.server.settings import ServerSettings
 from tailrace.server.shared_windows import SharedWindows
 from tailrace.server.source_snapshots import SourceSnapshots
-from tailrace.sources.named import files_of, spellings
+from tailrace.sources.named import files_of
+from tailrace.sources.source_name import spellings
 from tailrace.sql.kept_catalogs import KeptCatalogs
 from tailrace.sql.kept_translations import KeptTranslations
 from tailrace.sql.privileges import Privileges

@@ -31,7 +31,8 @@ from tailrace.server.walsender import WalSender
 from tailrace.settings import def_get_boolean
 from tailrace.slots.create_command import CreateReplicationSlot
 from tailrace.slots.slot import Slot, check_failover
-from tailrace.sources.named import absolute, files_of
+from tailrace.sources.named import files_of
+from tailrace.sources.source_name import absolute
 from tailrace.sql.result import Result
 from tailrace.types import oids
 from tailrace.wire import replication_grammar as grammar

@@ -8,7 +8,7 @@ from pathlib import Path
 from tailrace.dataclass import dataclass
 from tailrace.server.host_based_access import DEFAULT_RULES, Rule
 from tailrace.server.roles import Roles
-from tailrace.sources.named import SourceName
+from tailrace.sources.source_name import SourceName
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ from tailrace.client.source_session import SourceSession
 from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.majors import MISSING_SNAPSHOTS_NAMED, supports
-from tailrace.sources.named import SourceName
 from tailrace.sources.received_log import ReceivedLog
+from tailrace.sources.source_name import SourceName
 
 _NAME = re.compile(r"[0-9A-Fa-f-]*")
 """What a name is made of: on the server it is that of a file."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tailrace.catalog.state.catalog_state import CatalogState
 from tailrace.catalog.state.state_file import read_state
-from tailrace.sources.named import SourceName, is_stored
+from tailrace.sources.source_name import SourceName, is_stored
 
 
 def read_captured(file: SourceName) -> CatalogState:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Self
 
 from tailrace.dataclass import dataclass
 from tailrace.model import PAGE_SIZE, Lsn
-from tailrace.sources.named import SourceName, directory_of, is_stored, path_of
+from tailrace.sources.named import directory_of
+from tailrace.sources.source_name import SourceName, is_stored, path_of
 from tailrace.storage.segment import segment_name
 from tailrace.storage.segments import Segments
 from tailrace.wal.page_header import SHORT_PAGE_HEADER, page_address

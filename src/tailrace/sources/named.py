@@ -1,41 +1,24 @@
-"""What a user may name as a SOURCE whose log is in files: a directory by its path, or an archive in a store by its URL.
+"""The files that a SOURCE stands for: what is read of a directory, or of an archive in a store.
 
-A name is what is kept of a source, in slots and in what travels. `file:///directory` is the directory. This imports nothing that takes time to load,
-so that a wrong name is refused at once.
+This imports nothing that takes time to load, so that a wrong name is refused at once.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
 
 from tailrace.client.restore_command import RestoreCommand
 from tailrace.errors import UsageError
 from tailrace.sources.dsn import existing_directory, is_dsn, without_password
+from tailrace.sources.source_name import SourceName, absolute, is_stored, path_of
 from tailrace.storage.store_urls import is_store_url
 
 if TYPE_CHECKING:
     from tailrace.storage.directory import DataDirectory
     from tailrace.storage.wal_files import WalFiles
 
-SourceName = str | Path
 _COMMANDS: dict[str, RestoreCommand] = {}
 """What brings the rest of logs, by the names of their directories."""
-
-
-def is_stored(source: SourceName) -> bool:
-    """Whether it is an archive in a store."""
-    return isinstance(source, str) and is_store_url(source) and not source.lower().startswith("file:")
-
-
-def absolute(source: SourceName) -> str:
-    """The name as it is kept: of a directory its whole path, as workers may stand elsewhere, and so may who reads it later. A URL and a connection
-    string are whole."""
-    text = str(source)
-    if not text or is_stored(source) or is_dsn(text):
-        return text
-    return str(path_of(source).absolute())
 
 
 def existing(source: SourceName) -> SourceName:
@@ -82,26 +65,6 @@ def directory_of(source: SourceName) -> DataDirectory | None:
     from tailrace.storage.directory import DataDirectory  # noqa: PLC0415 - see the module
 
     return None if is_stored(source) else DataDirectory.at(path_of(source))
-
-
-def path_of(source: SourceName) -> Path:
-    """Of one that is a directory."""
-    if isinstance(source, str) and is_store_url(source):
-        host, slash, path = source.partition("://")[2].partition("/")
-        if host not in ("", "localhost") or not slash:
-            raise UsageError(
-                f'"{source}" names a host, and no directory here', hint="Write file:///directory, with three slashes."
-            )
-        return Path(unquote(f"/{path}"))
-    return Path(source)
-
-
-def spellings(source: SourceName) -> set[str]:
-    """How messages may name it, or what lies in it."""
-    if is_stored(source):
-        return {str(source).rstrip("/")}
-    path = path_of(source)
-    return {str(path), str(path.absolute()), str(path.resolve())} - {"."}
 
 
 def _archive_of(url: str) -> WalFiles:

@@ -13,7 +13,7 @@ from dataclasses import field
 from pathlib import Path
 
 from tailrace.catalog.data_directory.control_file import ControlFile
-from tailrace.client.base_backup import BackupDirectory, BaseBackup, DroppedFiles, WantedFiles
+from tailrace.client.base_backup import BaseBackup, DroppedFiles, WantedFiles
 from tailrace.client.catalog_files import NotLetIn, ServerFiles, copy_catalog_files
 from tailrace.client.receiver import Receiver
 from tailrace.client.reception import Reception, receiving
@@ -21,7 +21,6 @@ from tailrace.client.replication_connection import ReplicationConnection
 from tailrace.dataclass import dataclass
 from tailrace.errors import MissingHistory, TailraceError
 from tailrace.model import Lsn
-from tailrace.sources.source import Source
 from tailrace.storage.directory import DataDirectory
 from tailrace.storage.segment_files import arrange, list_segments
 
@@ -38,13 +37,6 @@ class ServerDirectory:
     upto: Lsn
     since: Lsn | None = None
     dropped: DroppedFiles = field(default_factory=DroppedFiles)
-
-    def source_without(self, first: DroppedFiles) -> Source:
-        """As a source that raises FilesNotKept for what was dropped, of this backup as of the `first` one: of a file that was not there then the log
-        has all, if that counts from there on."""
-        source = Source.open(self.path)
-        source.directory = BackupDirectory(self.path, self.dropped if self.since is not None else self.dropped.among(first))
-        return source
 
 
 @contextmanager

@@ -12,7 +12,8 @@ from tailrace.dataclass import dataclass
 from tailrace.errors import CorruptWal
 from tailrace.model import Lsn
 from tailrace.sources.dsn import is_dsn
-from tailrace.sources.named import SourceName, directory_of, existing, files_of
+from tailrace.sources.named import directory_of, existing, files_of
+from tailrace.sources.source_name import SourceName
 from tailrace.storage.directory import DataDirectory
 from tailrace.storage.lease import Lease
 from tailrace.storage.segment_files import open_segments

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from tailrace.errors import UsageError
 from tailrace.sources.dsn import without_password
-from tailrace.sources.named import SourceName, is_stored
+from tailrace.sources.source_name import SourceName, is_stored
 from tailrace.storage.open_store import open_store
 from tailrace.storage.store import Store
 from tailrace.storage.wal_objects import WalObjects

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tailrace.errors import UsageError
 from tailrace.sources.dsn import is_dsn
-from tailrace.sources.named import absolute, is_stored
+from tailrace.sources.source_name import absolute, is_stored
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -24,9 +24,9 @@ from tailrace.replication.waiting import finish
 from tailrace.slots.create_command import CreateReplicationSlot, PastMoment
 from tailrace.slots.slot import Slot
 from tailrace.sources.captured import read_captured
-from tailrace.sources.named import absolute
 from tailrace.sources.received_log import ReceivedLog
 from tailrace.sources.source import Source
+from tailrace.sources.source_name import absolute
 from tailrace.user_cache import user_cache
 
 _MOST_STREAMS = "1000"

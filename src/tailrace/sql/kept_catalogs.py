@@ -16,7 +16,7 @@ from tailrace.dataclass import dataclass
 from tailrace.model import Lsn
 from tailrace.pipeline.followed_snapshot import FollowedSnapshot
 from tailrace.pipeline.runner import Runner
-from tailrace.sources.named import SourceName
+from tailrace.sources.source_name import SourceName
 from tailrace.sql.views.catalog_tables import CatalogTables
 from tailrace.types.style import TextStyle
 

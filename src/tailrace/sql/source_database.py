@@ -26,8 +26,9 @@ from tailrace.replication.session_slots import SessionSlots
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.replication.waiting import Waiter, finish
 from tailrace.slots.slot import Slot, check_name
-from tailrace.sources.named import SourceName, directory_of, files_of
+from tailrace.sources.named import directory_of, files_of
 from tailrace.sources.received_log import ReceivedLog
+from tailrace.sources.source_name import SourceName
 from tailrace.sql.interrupt import Interrupt
 from tailrace.sql.privileges import UNRESTRICTED, Privileges
 from tailrace.storage.segment_files import open_segments

@@ -11,7 +11,7 @@ from tailrace.replication import service
 from tailrace.replication.slot_plugin import no_hint_of_plugins
 from tailrace.slots.create_command import CreateReplicationSlot
 from tailrace.slots.slot import check_failover, check_name
-from tailrace.sources.named import absolute
+from tailrace.sources.source_name import absolute
 from tailrace.sql.functions.calls import FunctionCall
 from tailrace.sql.functions.outcome import Outcome, one_row
 from tailrace.sql.functions.settlement import SlotDropped, SlotMade, SlotMoved, StatementSlots
