@@ -7,7 +7,7 @@ import random
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -28,6 +28,7 @@ from tailrace.demo.compare import compare_rows
 from tailrace.lake.catalog import LakeCatalog, StoredCatalog
 from tailrace.lake.reading import read_table
 from tailrace.model import Lsn
+from tailrace.replication.slot_location import SlotLocation
 from tailrace.storage.local_store import LocalStore
 
 pytestmark = pytest.mark.postgres
@@ -541,6 +542,101 @@ def test_who_may_not_read_one_goes_on_with_the_others(server: Server, tmp_path: 
             *range(8, 102),
             *range(103, 107),
         }
+        _verify(server, tmp_path)
+    finally:
+        server.say(f"DROP OWNED BY {role}", f"DROP ROLE {role}")
+
+
+@pytest.mark.soak
+def test_two_runs_and_a_refused_table(server: Server, tmp_path: Path) -> None:
+    """Both go on while it waits, and with it once all is copied anew: a run that copies nothing writes nothing about it."""
+    role = f"reader_{server.dbname}"
+    server.say(
+        f"CREATE ROLE {role} LOGIN REPLICATION", f"GRANT EXECUTE ON FUNCTION pg_read_binary_file(text, bigint, bigint, boolean) TO {role}",
+        "CREATE TABLE a (id int PRIMARY KEY)", "CREATE TABLE b (id int PRIMARY KEY)", "INSERT INTO b VALUES (1)", f"GRANT SELECT ON a TO {role}",
+        "CREATE PUBLICATION p FOR TABLE a",
+    )  # fmt: skip
+    words = [each.replace("user=postgres", f"user={role}") for each in _words(server, tmp_path, "--follow", "--every", "0.3s")]
+    other = [str(tmp_path / "other") if each == str(tmp_path / "state") else each for each in words]
+
+    def confirmed(state: str) -> Lsn:
+        (slot,) = SlotLocation.open(tmp_path / state).slots()
+        return slot.confirmed_flush_lsn
+
+    try:
+        with ExitStack() as both:
+            first, second = (
+                both.enter_context(subprocess.Popen([TAILRACE, *each], stderr=subprocess.PIPE, text=True))
+                for each in (words, other)
+            )
+            both.callback(first.kill)
+            both.callback(second.kill)
+            until(lambda: (tmp_path / "lake/public.a/_delta_log").exists() and (tmp_path / "other").exists())
+            _await_lake(server, tmp_path, first)
+            server.say("ALTER PUBLICATION p ADD TABLE b")
+            for number in range(1, 20):
+                server.say(f"BEGIN; INSERT INTO a VALUES ({number}); SELECT pg_sleep(0.7); COMMIT")
+            upto = Lsn.parse(server.flush_lsn())
+            server.say("INSERT INTO a VALUES (20)")
+            until(lambda: confirmed("state") >= upto and confirmed("other") >= upto)
+            assert (first.poll(), second.poll()) == (None, None)
+        with subprocess.Popen([TAILRACE, *words, "--resync"], stderr=subprocess.PIPE, text=True) as again:
+            try:
+                server.say("INSERT INTO a VALUES (21)")
+                until(partial(_has_rows, again, tmp_path, 21))
+                assert again.poll() is None
+                server.say(f"GRANT SELECT ON b TO {role}")
+                _await_lake(server, tmp_path, again)
+                again.terminate()
+                said = again.communicate(timeout=60)[1]
+            finally:
+                again.kill()
+        assert again.returncode == 0, said
+        _verify(server, tmp_path)
+    finally:
+        server.say(f"DROP OWNED BY {role}", f"DROP ROLE {role}")
+
+
+def test_refused_while_it_is_copied(server: Server, tmp_path: Path) -> None:
+    """A REVOKE that comes between, and one for a table that was let in before: each is told, and nobody else is held up."""
+    role = f"reader_{server.dbname}"
+    server.say(
+        f"CREATE ROLE {role} LOGIN REPLICATION", f"GRANT EXECUTE ON FUNCTION pg_read_binary_file(text, bigint, bigint, boolean) TO {role}",
+        "CREATE TABLE a (id int PRIMARY KEY)", "CREATE TABLE b (id int PRIMARY KEY, v text)", "CREATE TABLE c (id int PRIMARY KEY)",
+        "INSERT INTO b SELECT g, repeat('x', 1000) FROM generate_series(1, 3000) g", "INSERT INTO c VALUES (1)",
+        f"GRANT SELECT ON a, b, c TO {role}", "CREATE PUBLICATION p FOR TABLE a",
+    )  # fmt: skip
+    more = ("--follow", "--every", "0.3s", "--copy-rate", "500kB/s")
+    words = [each.replace("user=postgres", f"user={role}") for each in _words(server, tmp_path, *more)]
+    said = ""
+    try:
+        with subprocess.Popen([TAILRACE, *words], stderr=subprocess.PIPE, text=True) as process:
+            try:
+                until(lambda: process.poll() is not None or (tmp_path / "lake/public.a/_delta_log").exists())
+                _await_lake(server, tmp_path, process)
+                server.say("ALTER PUBLICATION p ADD TABLE b", "ALTER PUBLICATION p ADD TABLE c")
+                until(lambda: process.poll() is not None or len(_catalog(tmp_path).joining) == 2)
+                time.sleep(1)
+                server.say(f"REVOKE SELECT ON b, c FROM {role}", "INSERT INTO a VALUES (1)")
+                until(partial(_has_rows, process, tmp_path, 1))
+                server.say(f"GRANT SELECT ON b, c TO {role}")
+                _await_lake(server, tmp_path, process)
+                for number in (2, 3):
+                    server.say(
+                        "ALTER PUBLICATION p DROP TABLE c", f"REVOKE SELECT ON c FROM {role}", f"INSERT INTO c VALUES ({number})"
+                    )
+                    server.say("ALTER PUBLICATION p ADD TABLE c", f"INSERT INTO a VALUES ({number})")
+                    until(partial(_has_rows, process, tmp_path, number))
+                    until(lambda: process.poll() is not None or bool(_catalog(tmp_path).joining))
+                    time.sleep(1)
+                    server.say(f"GRANT SELECT ON c TO {role}")
+                    _await_lake(server, tmp_path, process)
+                process.terminate()
+                _, said = process.communicate(timeout=60)
+            finally:
+                process.kill()
+        assert process.returncode == 0, said
+        assert said.count("table public.c joins the lake once it may be read") >= 2, said
         _verify(server, tmp_path)
     finally:
         server.say(f"DROP OWNED BY {role}", f"DROP ROLE {role}")

@@ -69,6 +69,8 @@ _LOCKED = "SELECT relation::bigint FROM pg_locks WHERE pid = pg_backend_pid() AN
 _WAITS = (
     "SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND (backend_xid IS NULL OR age(backend_xid) > age('{}'::xid))"
 )
+_REVOKES = 5
+"""How often a table that may be read may be refused when it is to be locked."""
 _TO_COMMIT, _MOMENT = 1.0, 0.02
 """Seconds that it takes at most from a commit record until the transaction is visible, where no standby is waited for."""
 
@@ -193,8 +195,8 @@ class ServerSnapshot:
         """The oids of those of its tables that the server's publications have; of all, where none is named, or one that is not the server's. Raises
         PeerError as the server does."""
         with self._session() as session:
-            known, published = session.execute(_PUBLISHED, {"names": list(publications)}).fetchone()
-        return self.tables.keys() if known < len(set(publications)) or not publications else self.tables.keys() & set(published)
+            published = _published(session, publications)
+        return self.tables.keys() if published is None else self.tables.keys() & published
 
     def readable_files(
         self, wanted: Collection[int], strategy: CopyStrategy, is_stopping: Callable[[], bool] = lambda: False
@@ -257,6 +259,20 @@ def tables_named(dsn: str, database: str, names: Sequence[str]) -> list[int]:
     return [int(oid) for oid in found]
 
 
+def published_tables(dsn: str, database: str, oids: Sequence[int], publications: Sequence[str]) -> dict[int, ServerTable]:
+    """As they are now, those of these tables that the server's publications have; none where one of these is not the server's. Raises PeerError as
+    the server does."""
+    import psycopg  # noqa: PLC0415 - see above
+
+    try:
+        with copy_session(dsn, database) as connection:
+            published = _published(connection, publications) or set()
+            there = _tables(connection, {"only": list(oids)})
+    except psycopg.Error as error:
+        raise as_ours(error, database) from error
+    return {oid: table for oid, table in there.items() if oid in published and oid in oids}
+
+
 def await_commits(dsn: str, database: str, patience: float = 30.0) -> None:
     """Wait until all is visible that has a commit record in the log by now, so that the next snapshot sees it: a transaction is invisible while its
     COMMIT waits for a synchronous standby. One that does not come to an end, and does not wait for that, has no commit record. Raises PeerError where
@@ -286,6 +302,19 @@ def _xid_now(connection: Any) -> int:
     return spend_xid(partial(_value, connection))
 
 
+def _published(session: Any, publications: Sequence[str]) -> set[int] | None:
+    """The oids of what they publish; None for all, where there are none, or one is not the server's."""
+    known, published = session.execute(_PUBLISHED, {"names": list(publications)}).fetchone()
+    return set(published) if publications and known == len(set(publications)) else None
+
+
+def _tables(session: Any, which: dict[str, Any]) -> dict[int, ServerTable]:
+    return {
+        int(oid): ServerTable(schema, table, kind, lacks, int(largest), int(size), tuple(map(tuple, columns or ())))
+        for oid, schema, table, kind, lacks, largest, size, columns in session.execute(_TABLES, which).fetchall()
+    }
+
+
 def _locked_tables(
     asked: Any, sessions: Sequence[Any], only: Sequence[int] | None, is_stopping: Callable[[], bool]
 ) -> dict[int, ServerTable] | None:
@@ -293,10 +322,7 @@ def _locked_tables(
     one was made after the others were locked, all are locked anew."""
     leader, which = sessions[0], {"only": None if only is None else list(only)}
     while _lock(asked, sessions, which, is_stopping):
-        there = {
-            int(oid): ServerTable(schema, table, kind, lacks, int(largest), int(size), tuple(map(tuple, columns or ())))
-            for oid, schema, table, kind, lacks, largest, size, columns in leader.execute(_TABLES, which).fetchall()
-        }
+        there = _tables(leader, which)
         locked = {int(oid) for (oid,) in leader.execute(_LOCKED).fetchall()}
         if all(oid in locked for oid, table in there.items() if not table.lacks):
             return there
@@ -311,6 +337,7 @@ def _lock(asked: Any, sessions: Sequence[Any], which: dict[str, Any], is_stoppin
     stop."""
     import psycopg  # noqa: PLC0415 - see above
 
+    refusals = 0
     while not is_stopping():
         tables = [
             (kind, schema, name) for _, schema, name, kind, lacks, *_ in asked.execute(_TABLES, which).fetchall() if not lacks
@@ -322,7 +349,13 @@ def _lock(asked: Any, sessions: Sequence[Any], which: dict[str, Any], is_stoppin
                 for kind, schema, name in tables:  # who may read a partitioned table need not be let to its partitions
                     each.execute(f"LOCK TABLE {from_item(kind, schema, name)} IN ACCESS SHARE MODE")
             return True
-        except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName, psycopg.errors.LockNotAvailable):
+        except (
+            psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName, psycopg.errors.LockNotAvailable,
+            psycopg.errors.InsufficientPrivilege,
+        ) as error:  # fmt: skip
+            refusals += isinstance(error, psycopg.errors.InsufficientPrivilege)
+            if refusals > _REVOKES:  # no REVOKE that came between
+                raise
             for each in sessions:
                 each.execute("ROLLBACK")
             time.sleep(_POLL)

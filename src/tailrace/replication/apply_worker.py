@@ -81,7 +81,7 @@ class Until:
 @dataclass(frozen=True, slots=True)
 class WindowApplied:
     """All that commits before `lsn` is in the lake, `tables` of it from this window, whose last transaction commits at `committed` (microseconds
-    since 2000; 0: it has none). It took `seconds`; when it was read, so many bytes of log lay behind it."""
+    since 2000; 0: it has none). It took `seconds`; when it was read, so many bytes of log lay behind it. Changes of it are `quarantined`."""
 
     lsn: Lsn
     committed: int
@@ -89,7 +89,6 @@ class WindowApplied:
     seconds: float
     lag_bytes: int
     quarantined: Sequence[QuarantineNews] = ()
-    """Of it, what is in quarantine."""
     is_copy: bool = False
     """Of tables, and no window: `lsn` is where the others are."""
 
@@ -248,7 +247,8 @@ class ApplyWorker:
             try:
                 applied = copy.run()
             except PeerError as error:
-                if not self.pace.follows or not (error.sqlstate == "08006" or is_away(error.message)):
+                is_for_now = error.sqlstate == "08006" or is_away(error.message) or self._refused.may_be_new(error)
+                if not self.pace.follows or not is_for_now:
                     raise
                 self._outage.wait(error)
                 self.lake.reread()
@@ -315,7 +315,7 @@ class ApplyWorker:
         """The lake's catalog once the window is in it; None if it is not, since somebody has stopped this."""
         feed = window.publishing(self.publications, self.acquired.location.path) if self.publications else window
         committed, full = _last_commit(window), is_full(window, self.pace.window)
-        if not self._awaits_tables:
+        if not (self._awaits_tables and self._copy_is_due):
             self._warnings.of_window(feed)
         is_behind = full and not self.acquired.runner.works_elsewhere  # Spark is given one stage at a time
         with self.acquired.looking_ahead() if is_behind else nullcontext():

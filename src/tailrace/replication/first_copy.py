@@ -23,7 +23,7 @@ from dataclasses import field, replace
 from tailrace.catalog.history.comments import comments_at
 from tailrace.client.copy_options import CopyOptions
 from tailrace.client.copy_rate import CopyRate
-from tailrace.client.server_snapshot import ServerSnapshot, write_something
+from tailrace.client.server_snapshot import ServerSnapshot, published_tables, write_something
 from tailrace.client.table_pages import SnapshotFiles
 from tailrace.client.wal_archive import written_upto
 from tailrace.copy_feed import CopiedTable, CopyFeed
@@ -99,7 +99,7 @@ class FirstCopy:
         while not self.is_stopping():
             if self._catalog.catching_up and not self._catch_up():
                 break
-            if not self.refused.are_due(self._catalog):
+            if not self.refused.are_due(self._catalog) or self._are_refused_still():
                 return applied
             log, warn = self._log, self.acquired.location.warn
             self._begun, self._late = written_upto(log.directory) or Lsn(0), set()
@@ -220,12 +220,7 @@ class FirstCopy:
         wanted = list(self._wanted(window, seen.end))
         # One that was made behind the snapshot comes with its changes; or is copied by the next snapshot.
         copied = [each for each in wanted if each.relation.oid not in self._late and each.relation.oid in snapshot.tables]
-        if self.is_received and not self._catalog.awaits_copy:
-            known = [(each.relation.oid, snapshot.tables[each.relation.oid]) for each in copied]
-            self.refused.refuse({oid: table for oid, table in known if table.lacks})
-            copied = [each for each in copied if each.relation.oid not in self.refused.oids]
-        for each in copied:
-            snapshot.tables[each.relation.oid].check_is(each.relation, seen.end)
+        copied = self._let_in(copied, snapshot)
         whole = [each.relation for each in copied if each.where is None]
         pages = snapshot.in_pages(files, whole, codec_of_values(window.history.encoding), self.options.strategy)
         tables = list[CopiedTable]()
@@ -237,18 +232,45 @@ class FirstCopy:
         self.acquired.go_to(self.acquired.read_upto)  # the window comes again, for what the copy has not seen
         workers = self._workers(snapshot) if rate is None else None
         feed = CopyFeed(span, tables, snapshot.time, THREADS, self._meanwhile, workers)
-        applied = list(TableCopy(self.lake, feed, seen, self.progress).run())
+        is_needed = bool(tables) or self._catalog.awaits_copy
+        applied = list(TableCopy(self.lake, feed, seen, self.progress).run()) if is_needed else []
+        self.refused.was_met = False
         # Others that joined may not be locked, or not be read.
         unlocked = {each.relation.oid for each in wanted} - {each.relation.oid for each in tables}
         left = tuple(oid for oid in self._catalog.joining if oid in self._late or oid in unlocked)
+        left += tuple(self.refused.oids - {*left})
         catalog = replace(self._catalog, awaits_copy=False, joining=left)
         for oid in {*self._catalog.joining} - {*left} - {each.relation.oid for each in wanted}:
             if (there := snapshot.tables.get(oid)) is not None:
                 self.acquired.location.warn(f"table {there.qualified_name} is not published, and was not copied")
             elif oid in catalog.tables and window.history.relation_by_oid(oid, seen.end) is None:
                 catalog = catalog.with_table(replace(catalog.tables[oid], dropped=seen.end))
-        self.lake.replace_catalog(catalog)
+        if catalog != self._catalog:
+            self.lake.replace_catalog(catalog)
         return applied
+
+    def _let_in(self, wanted: list[CopiedRelation], snapshot: ServerSnapshot) -> list[CopiedRelation]:
+        """Those that may be read. Of a lake that has tables the others wait, for as long as it is followed. Raises PeerError."""
+        catalog, end = self._catalog, snapshot.seen.end
+        if self.is_received and (catalog.joining or not catalog.awaits_copy):
+            known = [(each.relation.oid, snapshot.tables[each.relation.oid]) for each in wanted]
+            self.refused.refuse({oid: table for oid, table in known if table.lacks})
+            wanted = [each for each in wanted if each.relation.oid not in self.refused.oids]
+        for each in wanted:
+            snapshot.tables[each.relation.oid].check_is(each.relation, end)
+        return wanted
+
+    def _are_refused_still(self) -> bool:
+        """Whether nothing waits but tables that may not be read, as the server says once more. Then nobody takes a snapshot, nor writes to the lake:
+        another run may copy there."""
+        joining = self._catalog.joining
+        if self._catalog.awaits_copy or not joining or not self.refused.oids.issuperset(joining):
+            return False
+        there = published_tables(self._log.dsn, self.acquired.slot.database, joining, self.joining.publications)
+        if not (there.keys() >= {*joining} and all(each.lacks for each in there.values())):
+            return False
+        self.refused.refuse(there)
+        return True
 
     def _workers(self, snapshot: ServerSnapshot) -> CopyInWorkers | None:
         """Those of Spark, if that is what the run is on."""

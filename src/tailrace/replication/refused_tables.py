@@ -12,6 +12,7 @@ from dataclasses import field
 
 from tailrace.client.server_snapshot import ServerTable
 from tailrace.dataclass import dataclass
+from tailrace.errors import PeerError
 from tailrace.lake.catalog import LakeCatalog
 
 _FIRST, _LONGEST = 5.0, 60.0
@@ -26,20 +27,29 @@ class RefusedTables:
     oids: frozenset[int] = frozenset()
     _again_at: float = 0.0
     _pause: float = _FIRST
-    _told: set[str] = field(default_factory=set)
+    was_met: bool = False
+    """Whether the last copy ended with such an error, though no table was known to be refused."""
+    _told: set[tuple[int, str | None]] = field(default_factory=set)
 
     def refuse(self, tables: dict[int, ServerTable]) -> None:
         """These are all that were refused by now."""
         self._pause = min(2 * self._pause, _LONGEST) if tables and tables.keys() <= self.oids else _FIRST
+        self.was_met = self.was_met and self.oids == tables.keys()
         self.oids, self._again_at = frozenset(tables), time.monotonic() + self._pause
-        for error, name in ((each.refusal, each.qualified_name) for each in tables.values()):
-            if (
-                error is not None
-                and (why := f"{error.message}: table {name} joins the lake once it may be read, and the others go on")
-                not in self._told
-            ):
-                self._told.add(why)
+        refusals = {(oid, each.lacks): each for oid, each in tables.items()}
+        for each in (refusals[key] for key in refusals.keys() - self._told):
+            if (error := each.refusal) is not None:
+                why = f"{error.message}: table {each.qualified_name} joins the lake once it may be read, and the others go on"
                 self.warn(f"{why}\nHINT:  {error.hint}")
+        self._told = set(refusals)
+
+    def may_be_new(self, error: PeerError) -> bool:
+        """Whether that is a REVOKE while tables are copied, for all that is known: who tries again finds which table is refused now. If none is, the
+        next such error is another."""
+        if error.sqlstate != "42501" or self.was_met:
+            return False
+        self.was_met = True
+        return True
 
     def are_due(self, catalog: LakeCatalog) -> bool:
         """Whether there is something to copy: what nobody refused, or all once more."""
