@@ -35,10 +35,10 @@ def _said(connection: psycopg.Connection[Any], statement: str) -> tuple[str, str
     """SQLSTATE or tag, message or data, and the transaction's status."""
     raw = connection.pgconn
     result = raw.exec_(statement.encode())
-    data = b""
+    rows: list[bytes] = []
     while result.status == ExecStatus.COPY_OUT:
         while (found := raw.get_copy_data(0))[0] > 0:
-            data += bytes(found[1])
+            rows.append(bytes(found[1]))
         result = raw.get_result()
         raw.get_result()
     status = str(raw.transaction_status)
@@ -48,7 +48,7 @@ def _said(connection: psycopg.Connection[Any], statement: str) -> tuple[str, str
         return sqlstate, message, status
     if statement.startswith("CREATE_REPLICATION_SLOT"):
         return ("CREATE_REPLICATION_SLOT", "a snapshot" if result.get_value(0, 2) else "none", status)
-    return ((result.command_status or b"").decode(), data.decode("latin-1"), status)
+    return ((result.command_status or b"").decode(), b"".join(rows).decode("latin-1"), status)
 
 
 BLOCKS: Sequence[Sequence[str]] = (
