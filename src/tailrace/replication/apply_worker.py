@@ -247,8 +247,8 @@ class ApplyWorker:
             try:
                 applied = copy.run()
             except PeerError as error:
-                is_for_now = error.sqlstate == "08006" or is_away(error.message) or self._refused.may_be_new(error)
-                if not self.pace.follows or not is_for_now:
+                is_gone = error.sqlstate == "08006" or is_away(error.message)
+                if not self.pace.follows or not (is_gone or self._refused.may_be_new(error, self.lake.catalog)):
                     raise
                 self._outage.wait(error)
                 self.lake.reread()

@@ -43,10 +43,11 @@ class RefusedTables:
                 self.warn(f"{why}\nHINT:  {error.hint}")
         self._told = set(refusals)
 
-    def may_be_new(self, error: PeerError) -> bool:
-        """Whether that is a REVOKE while tables are copied, for all that is known: who tries again finds which table is refused now. If none is, the
-        next such error is another."""
-        if error.sqlstate != "42501" or self.was_met:
+    def may_be_new(self, error: PeerError, catalog: LakeCatalog | None) -> bool:
+        """Whether that is a REVOKE while tables are copied to a lake that has some, for all that is known: who tries again finds which table is
+        refused now. If none is, the next such error is another."""
+        has_tables = catalog is not None and (catalog.joining or not catalog.awaits_copy)
+        if error.sqlstate != "42501" or self.was_met or not has_tables:
             return False
         self.was_met = True
         return True
