@@ -150,6 +150,7 @@ def _inserts(server: Server, clients: int) -> Iterator[None]:
                     f"INSERT INTO ids VALUES ({number + 1})", *end.split("; "),
                 ):  # fmt: skip
                     connection.execute(statement.encode())
+                stops.wait(0.005)  # or the table outgrows the trials
 
     threads = [threading.Thread(target=write, args=(client,)) for client in range(1, clients + 1)]
     for thread in threads:
@@ -171,6 +172,8 @@ def test_copy_and_stream_meet(trials: int, tmp_path: Path) -> None:
         server.say("CREATE TABLE ids (id int)", "INSERT INTO ids SELECT generate_series(1, 100)")
         with Served(server.dsn(), tmp_path / "state") as served, _inserts(server, 6):
             for trial in range(trials):
+                if trial % 10 == 9:
+                    server.checkpoint()  # a slot reads the log from there on
                 with psycopg.connect(served.dsn(), autocommit=True, replication="database") as connection:
                     connection.execute(b"BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ")
                     connection.execute(f"CREATE_REPLICATION_SLOT s{trial % 2} LOGICAL test_decoding USE_SNAPSHOT".encode())
