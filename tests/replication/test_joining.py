@@ -38,6 +38,16 @@ SETTINGS = {"wal_keep_size": "500MB", "max_prepared_transactions": "10"}
 running, server = servers_with_databases(SETTINGS)
 
 
+@pytest.fixture
+def reader(server: Server) -> Iterator[str]:
+    """A role that may receive the log, and read no table yet."""
+    role = f"reader_{server.dbname}"
+    function = "pg_read_binary_file(text, bigint, bigint, boolean)"
+    server.say(f"CREATE ROLE {role} LOGIN REPLICATION", f"GRANT EXECUTE ON FUNCTION {function} TO {role}")
+    yield role
+    server.say(f"DROP OWNED BY {role}", f"DROP ROLE {role}")
+
+
 def _words(server: Server, home: Path, *more: str) -> list[str]:
     where = ("--database", server.dbname, "--to", home / "lake", "--state", home / "state", "--publication", "p")
     return list(map(str, ("mirror", server.dsn(), *where, *more)))
@@ -511,135 +521,120 @@ def test_a_copy_takes_the_place_of_changes_that_do_not_fit(server: Server, tmp_p
 
 
 @pytest.mark.parametrize("lacks", ["table", *(pytest.param(each, marks=pytest.mark.soak) for each in ("schema", "rows"))])
-def test_who_may_not_read_one_goes_on_with_the_others(server: Server, tmp_path: Path, lacks: str) -> None:
+def test_who_may_not_read_one_goes_on_with_the_others(server: Server, reader: str, tmp_path: Path, lacks: str) -> None:
     """The table waits for the right, which is named once, and has all its rows then."""
-    role = f"reader_{server.dbname}"
     server.say(
-        f"CREATE ROLE {role} LOGIN REPLICATION", f"GRANT EXECUTE ON FUNCTION pg_read_binary_file(text, bigint, bigint, boolean) TO {role}",
-        "CREATE TABLE a (id int PRIMARY KEY)", "INSERT INTO a VALUES (1)", f"GRANT SELECT ON a TO {role}",
+        "CREATE TABLE a (id int PRIMARY KEY)", "INSERT INTO a VALUES (1)", f"GRANT SELECT ON a TO {reader}",
         "CREATE SCHEMA other", "CREATE TABLE other.b (id int PRIMARY KEY)", "INSERT INTO other.b SELECT generate_series(1, 100)",
         "CREATE PUBLICATION p FOR TABLE a",
     )  # fmt: skip
     grants = {
-        "schema": f"GRANT USAGE ON SCHEMA other TO {role}", "table": f"GRANT SELECT ON other.b TO {role}", "rows": f"ALTER ROLE {role} BYPASSRLS",
+        "schema": f"GRANT USAGE ON SCHEMA other TO {reader}", "table": f"GRANT SELECT ON other.b TO {reader}",
+        "rows": f"ALTER ROLE {reader} BYPASSRLS",
     }  # fmt: skip
     refusals = {
         "schema": "permission denied for schema other", "table": "permission denied for table b",
         "rows": 'query would be affected by row-level security policy for table "b"',
     }  # fmt: skip
     server.say("ALTER TABLE other.b ENABLE ROW LEVEL SECURITY", *(grant for name, grant in grants.items() if name != lacks))
-    words = [each.replace("user=postgres", f"user={role}") for each in _words(server, tmp_path, "--follow", "--every", "0.3s")]
-    try:
-        with subprocess.Popen([TAILRACE, *words], stderr=subprocess.PIPE, text=True) as process:
-            try:
-                said = _let_in_late(server, tmp_path, process, grants[lacks])
-            finally:
-                process.kill()
-        assert process.returncode == 0, said
-        assert said.count(refusals[lacks]) == 1, said
-        assert {row["id"] for row in read_table(tmp_path / "lake/other.b").to_pylist()} == {
-            *range(1, 7),
-            *range(8, 102),
-            *range(103, 107),
-        }
-        _verify(server, tmp_path)
-    finally:
-        server.say(f"DROP OWNED BY {role}", f"DROP ROLE {role}")
+    words = [each.replace("user=postgres", f"user={reader}") for each in _words(server, tmp_path, "--follow", "--every", "0.3s")]
+    with subprocess.Popen([TAILRACE, *words], stderr=subprocess.PIPE, text=True) as process:
+        try:
+            said = _let_in_late(server, tmp_path, process, grants[lacks])
+        finally:
+            process.kill()
+    assert process.returncode == 0, said
+    assert said.count(refusals[lacks]) == 1, said
+    assert {row["id"] for row in read_table(tmp_path / "lake/other.b").to_pylist()} == {
+        *range(1, 7),
+        *range(8, 102),
+        *range(103, 107),
+    }
+    _verify(server, tmp_path)
 
 
 @pytest.mark.soak
-def test_two_runs_and_a_refused_table(server: Server, tmp_path: Path) -> None:
+def test_two_runs_and_a_refused_table(server: Server, reader: str, tmp_path: Path) -> None:
     """Both go on while it waits, and with it once all is copied anew: a run that copies nothing writes nothing about it."""
-    role = f"reader_{server.dbname}"
     server.say(
-        f"CREATE ROLE {role} LOGIN REPLICATION", f"GRANT EXECUTE ON FUNCTION pg_read_binary_file(text, bigint, bigint, boolean) TO {role}",
-        "CREATE TABLE a (id int PRIMARY KEY)", "CREATE TABLE b (id int PRIMARY KEY)", "INSERT INTO b VALUES (1)", f"GRANT SELECT ON a TO {role}",
+        "CREATE TABLE a (id int PRIMARY KEY)", "CREATE TABLE b (id int PRIMARY KEY)", "INSERT INTO b VALUES (1)", f"GRANT SELECT ON a TO {reader}",
         "CREATE PUBLICATION p FOR TABLE a",
     )  # fmt: skip
-    words = [each.replace("user=postgres", f"user={role}") for each in _words(server, tmp_path, "--follow", "--every", "0.3s")]
+    words = [each.replace("user=postgres", f"user={reader}") for each in _words(server, tmp_path, "--follow", "--every", "0.3s")]
     other = [str(tmp_path / "other") if each == str(tmp_path / "state") else each for each in words]
 
     def confirmed(state: str) -> Lsn:
         (slot,) = SlotLocation.open(tmp_path / state).slots()
         return slot.confirmed_flush_lsn
 
-    try:
-        with ExitStack() as both:
-            first, second = (
-                both.enter_context(subprocess.Popen([TAILRACE, *each], stderr=subprocess.PIPE, text=True))
-                for each in (words, other)
-            )
-            both.callback(first.kill)
-            both.callback(second.kill)
-            until(lambda: (tmp_path / "lake/public.a/_delta_log").exists() and (tmp_path / "other").exists())
-            _await_lake(server, tmp_path, first)
-            server.say("ALTER PUBLICATION p ADD TABLE b")
-            for number in range(1, 20):
-                server.say(f"BEGIN; INSERT INTO a VALUES ({number}); SELECT pg_sleep(0.7); COMMIT")
-            upto = Lsn.parse(server.flush_lsn())
-            server.say("INSERT INTO a VALUES (20)")
-            until(lambda: confirmed("state") >= upto and confirmed("other") >= upto)
-            assert (first.poll(), second.poll()) == (None, None)
-        with subprocess.Popen([TAILRACE, *words, "--resync"], stderr=subprocess.PIPE, text=True) as again:
-            try:
-                server.say("INSERT INTO a VALUES (21)")
-                until(partial(_has_rows, again, tmp_path, 21))
-                assert again.poll() is None
-                server.say(f"GRANT SELECT ON b TO {role}")
-                _await_lake(server, tmp_path, again)
-                again.terminate()
-                said = again.communicate(timeout=60)[1]
-            finally:
-                again.kill()
-        assert again.returncode == 0, said
-        _verify(server, tmp_path)
-    finally:
-        server.say(f"DROP OWNED BY {role}", f"DROP ROLE {role}")
+    with ExitStack() as both:
+        first, second = (
+            both.enter_context(subprocess.Popen([TAILRACE, *each], stderr=subprocess.PIPE, text=True)) for each in (words, other)
+        )
+        both.callback(first.kill)
+        both.callback(second.kill)
+        until(lambda: (tmp_path / "lake/public.a/_delta_log").exists() and (tmp_path / "other").exists())
+        _await_lake(server, tmp_path, first)
+        server.say("ALTER PUBLICATION p ADD TABLE b")
+        for number in range(1, 20):
+            server.say(f"BEGIN; INSERT INTO a VALUES ({number}); SELECT pg_sleep(0.7); COMMIT")
+        upto = Lsn.parse(server.flush_lsn())
+        server.say("INSERT INTO a VALUES (20)")
+        until(lambda: confirmed("state") >= upto and confirmed("other") >= upto)
+        assert (first.poll(), second.poll()) == (None, None)
+    with subprocess.Popen([TAILRACE, *words, "--resync"], stderr=subprocess.PIPE, text=True) as again:
+        try:
+            server.say("INSERT INTO a VALUES (21)")
+            until(partial(_has, again, tmp_path, 21))
+            assert again.poll() is None
+            server.say(f"GRANT SELECT ON b TO {reader}")
+            _await_lake(server, tmp_path, again)
+            again.terminate()
+            said = again.communicate(timeout=60)[1]
+        finally:
+            again.kill()
+    assert again.returncode == 0, said
+    _verify(server, tmp_path)
 
 
-def test_refused_while_it_is_copied(server: Server, tmp_path: Path) -> None:
+def test_refused_while_it_is_copied(server: Server, reader: str, tmp_path: Path) -> None:
     """A REVOKE that comes between, and one for a table that was let in before: each is told, and nobody else is held up."""
-    role = f"reader_{server.dbname}"
     server.say(
-        f"CREATE ROLE {role} LOGIN REPLICATION", f"GRANT EXECUTE ON FUNCTION pg_read_binary_file(text, bigint, bigint, boolean) TO {role}",
         "CREATE TABLE a (id int PRIMARY KEY)", "CREATE TABLE b (id int PRIMARY KEY, v text)", "CREATE TABLE c (id int PRIMARY KEY)",
         "INSERT INTO b SELECT g, repeat('x', 1000) FROM generate_series(1, 3000) g", "INSERT INTO c VALUES (1)",
-        f"GRANT SELECT ON a, b, c TO {role}", "CREATE PUBLICATION p FOR TABLE a",
+        f"GRANT SELECT ON a, b, c TO {reader}", "CREATE PUBLICATION p FOR TABLE a",
     )  # fmt: skip
     more = ("--follow", "--every", "0.3s", "--copy-rate", "500kB/s")
-    words = [each.replace("user=postgres", f"user={role}") for each in _words(server, tmp_path, *more)]
+    words = [each.replace("user=postgres", f"user={reader}") for each in _words(server, tmp_path, *more)]
     said = ""
-    try:
-        with subprocess.Popen([TAILRACE, *words], stderr=subprocess.PIPE, text=True) as process:
-            try:
-                until(lambda: process.poll() is not None or (tmp_path / "lake/public.a/_delta_log").exists())
-                _await_lake(server, tmp_path, process)
-                server.say("ALTER PUBLICATION p ADD TABLE b", "ALTER PUBLICATION p ADD TABLE c")
-                until(lambda: process.poll() is not None or len(_catalog(tmp_path).joining) == 2)
+    with subprocess.Popen([TAILRACE, *words], stderr=subprocess.PIPE, text=True) as process:
+        try:
+            until(lambda: process.poll() is not None or (tmp_path / "lake/public.a/_delta_log").exists())
+            _await_lake(server, tmp_path, process)
+            server.say("ALTER PUBLICATION p ADD TABLE b", "ALTER PUBLICATION p ADD TABLE c")
+            until(lambda: process.poll() is not None or len(_catalog(tmp_path).joining) == 2)
+            time.sleep(1)
+            server.say(f"REVOKE SELECT ON b, c FROM {reader}", "INSERT INTO a VALUES (1)")
+            until(partial(_has, process, tmp_path, 1))
+            server.say(f"GRANT SELECT ON b, c TO {reader}")
+            _await_lake(server, tmp_path, process)
+            for number in (2, 3):
+                server.say(
+                    "ALTER PUBLICATION p DROP TABLE c", f"REVOKE SELECT ON c FROM {reader}", f"INSERT INTO c VALUES ({number})"
+                )
+                server.say("ALTER PUBLICATION p ADD TABLE c", f"INSERT INTO a VALUES ({number})")
+                until(partial(_has, process, tmp_path, number))
+                until(lambda: process.poll() is not None or bool(_catalog(tmp_path).joining))
                 time.sleep(1)
-                server.say(f"REVOKE SELECT ON b, c FROM {role}", "INSERT INTO a VALUES (1)")
-                until(partial(_has_rows, process, tmp_path, 1))
-                server.say(f"GRANT SELECT ON b, c TO {role}")
+                server.say(f"GRANT SELECT ON c TO {reader}")
                 _await_lake(server, tmp_path, process)
-                for number in (2, 3):
-                    server.say(
-                        "ALTER PUBLICATION p DROP TABLE c", f"REVOKE SELECT ON c FROM {role}", f"INSERT INTO c VALUES ({number})"
-                    )
-                    server.say("ALTER PUBLICATION p ADD TABLE c", f"INSERT INTO a VALUES ({number})")
-                    until(partial(_has_rows, process, tmp_path, number))
-                    until(lambda: process.poll() is not None or bool(_catalog(tmp_path).joining))
-                    time.sleep(1)
-                    server.say(f"GRANT SELECT ON c TO {role}")
-                    _await_lake(server, tmp_path, process)
-                process.terminate()
-                _, said = process.communicate(timeout=60)
-            finally:
-                process.kill()
-        assert process.returncode == 0, said
-        assert said.count("table public.c joins the lake once it may be read") >= 2, said
-        _verify(server, tmp_path)
-    finally:
-        server.say(f"DROP OWNED BY {role}", f"DROP ROLE {role}")
+            process.terminate()
+            _, said = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert process.returncode == 0, said
+    assert said.count("table public.c joins the lake once it may be read") >= 2, said
+    _verify(server, tmp_path)
 
 
 def _let_in_late(server: Server, home: Path, process: subprocess.Popen[str], grant: str) -> str:
@@ -649,7 +644,7 @@ def _let_in_late(server: Server, home: Path, process: subprocess.Popen[str], gra
     server.say("ALTER PUBLICATION p ADD TABLE other.b", "INSERT INTO a VALUES (2)", "INSERT INTO other.b VALUES (101)")
     for number in range(3, 7):
         server.say(f"INSERT INTO a VALUES ({number})", f"INSERT INTO other.b VALUES (100 + {number})")
-        until(partial(_has_rows, process, home, number))
+        until(partial(_has, process, home, number))
         time.sleep(2)
     assert process.poll() is None
     assert not (home / "lake/other.b").exists()
@@ -657,7 +652,3 @@ def _let_in_late(server: Server, home: Path, process: subprocess.Popen[str], gra
     _await_lake(server, home, process)
     process.terminate()
     return process.communicate(timeout=60)[1]
-
-
-def _has_rows(process: subprocess.Popen[str], home: Path, number: int) -> bool:
-    return process.poll() is not None or len(_rows(home, "a")) == number

@@ -315,7 +315,7 @@ class ApplyWorker:
         """The lake's catalog once the window is in it; None if it is not, since somebody has stopped this."""
         feed = window.publishing(self.publications, self.acquired.location.path) if self.publications else window
         committed, full = _last_commit(window), is_full(window, self.pace.window)
-        if not (self._awaits_tables and self._copy_is_due):
+        if not self._copy_is_due:
             self._warnings.of_window(feed)
         is_behind = full and not self.acquired.runner.works_elsewhere  # Spark is given one stage at a time
         with self.acquired.looking_ahead() if is_behind else nullcontext():
