@@ -1,20 +1,23 @@
-"""Memory that streams have freed is given back once nothing was decoded for a while."""
+"""Memory that a server has freed is given back once nothing was sent for a while."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from tailrace.server.malloc import FreedMemory
 
 
-def test_given_back_when_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_more_than_before_is_given_back_when_nothing_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     freed = FreedMemory()
-    assert not freed.is_idle
-    freed.decoded(2 * FreedMemory.WORTH)
+    held = np.ones(2 * FreedMemory.WORTH, np.uint8)
     assert not freed.is_idle  # it may be needed in a moment
     monkeypatch.setattr(FreedMemory, "AFTER", -1.0)
     assert freed.is_idle
     freed.give_back()
-    assert not freed.is_idle
-    freed.decoded(FreedMemory.WORTH // 2)
+    assert held.all()
+    assert not freed.is_idle  # that is in use
+    del held
+    more = np.ones(FreedMemory.WORTH // 2, np.uint8)
+    assert more.all()
     assert not freed.is_idle  # not worth it

@@ -6,7 +6,6 @@ import asyncio
 import contextvars
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import field
 from typing import TypeVar
 
@@ -78,15 +77,9 @@ class Instance:
         )  # fmt: skip
 
     def forget_shared(self) -> None:
-        """What streams have shared, once none is left; and in a while, if none comes, the memory that they had."""
+        """What streams have shared, once none is left."""
         self.shared.forget()
         self.plans.forget()
-        asyncio.get_running_loop().call_later(self.freed.AFTER + 1, self._give_back)
-
-    def _give_back(self) -> None:
-        if self.freed.is_idle:
-            with suppress(RuntimeError):  # the server ends
-                self.threads.submit(self.freed.give_back)
 
     def without_paths(self, fields: Mapping[str, str]) -> dict[str, str]:
         """An error's fields for a client, who is not to learn where the server has its files; the log has them."""

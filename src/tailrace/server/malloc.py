@@ -1,20 +1,22 @@
 """What the C library keeps of freed memory (mallopt(3)).
 
-A server's threads decode in arrays of some MB, and free them. Left to itself glibc keeps them in an arena for each few threads, and gives little of
-that back: a server would keep the most that each of its threads has ever needed. So there are two arenas. Arrays are not mapped one by one, since
-the system clears each page of them anew, which took a quarter of a stream's CPU; but when nothing large has been decoded for a minute, what was freed
-is given back.
+A server's threads decode in arrays of some MB, and free them. The system clears each page that it gives: where arrays are mapped one by one, or
+freed memory goes back at once, that is a quarter of what a stream costs. Left to itself glibc does both, and besides keeps an arena for each few
+threads, in which a server would have the most that each of them has ever needed. So there is one arena, which is kept; but when nothing large has
+been sent for a minute, what was freed is given back.
 """
 
 from __future__ import annotations
 
 import ctypes
+import os
 import time
+from pathlib import Path
 
 from tailrace.storage.allocator import give_back
 
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
-_SETTINGS = {_M_ARENA_MAX: 2, _M_MMAP_THRESHOLD: 32 << 20, _M_TRIM_THRESHOLD: 64 << 20}
+_M_TRIM_THRESHOLD, _M_MMAP_MAX, _M_ARENA_MAX = -1, -4, -8
+_SETTINGS = {_M_ARENA_MAX: 1, _M_MMAP_MAX: 0, _M_TRIM_THRESHOLD: 1 << 30}
 
 
 def keep_what_is_freed() -> None:
@@ -26,23 +28,31 @@ def keep_what_is_freed() -> None:
 
 
 class FreedMemory:
-    """What all streams of a server have freed. State: how many bytes of log they have decoded since some was given back, and when the last."""
+    """What a server has freed. State: its resident memory behind the last time that some was given back, and when it last had need of what it has."""
 
-    WORTH, AFTER = 16 << 20, 60.0
+    WORTH, AFTER = 32 << 20, 60.0
     """Bytes, and seconds: what is given back is cleared by the system for who needs it again."""
 
     def __init__(self) -> None:
-        self._decoded, self._latest = 0, 0.0
+        self._resident, self._needed = _resident(), time.monotonic()
 
-    def decoded(self, size: int) -> None:
-        self._decoded += size
-        self._latest = time.monotonic()
+    def needed(self) -> None:
+        """Something large was sent just now, and more is to come."""
+        self._needed = time.monotonic()
 
     @property
     def is_idle(self) -> bool:
-        """Whether some can be given back, and nobody is about to need it."""
-        return self._decoded > self.WORTH and time.monotonic() - self._latest > self.AFTER
+        """Whether there may be some to give back, and nobody is about to need it."""
+        return time.monotonic() - self._needed > self.AFTER and _resident() > self._resident + self.WORTH
 
     def give_back(self) -> None:
-        self._decoded = 0
         give_back()
+        self._resident, self._needed = _resident(), time.monotonic()
+
+
+def _resident() -> int:
+    """Bytes of this process; 0 where the system does not tell."""
+    try:
+        return int(Path("/proc/self/statm").read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0

@@ -24,7 +24,7 @@ from tailrace.server.tls import Tls, load_tls
 from tailrace.storage.file_lock import FileLock
 
 _OURSELVES = 0
-_TOLD_EVERY = 1.0
+_EVERY = 1.0
 """Seconds after which other processes learn who is connected."""
 _LONGEST_GOODBYE = 10.0
 """Seconds that clients have to go once the server ends."""
@@ -40,8 +40,8 @@ class SlotServer:
         self._lock: FileLock | None = None
         self._socket: Path | None = None
         self._tls: Tls | None = None
-        self._telling: asyncio.Task[None] | None = None
-        self._full_since = -_TOLD_EVERY
+        self._looking_after: asyncio.Task[None] | None = None
+        self._full_since = -_EVERY
         self.port = instance.settings.port
 
     async def start(self) -> None:
@@ -57,21 +57,23 @@ class SlotServer:
             with suppress(FileNotFoundError):
                 self._socket.unlink()  # the lock says that nobody listens there any more
             self._listeners.append(await asyncio.start_unix_server(self._arrived, self._socket))
-        self._telling = asyncio.create_task(self._tell_activity())
+        self._looking_after = asyncio.create_task(self._every_second())
         where = ", ".join(
             [*(f"{each}:{self.port}" for each in settings.listen_addresses), *([str(self._socket)] if self._socket else [])]
         )
         self._instance.log.say(_OURSELVES, "LOG", f"listening on {where}")
 
-    async def _tell_activity(self) -> None:
-        """What it is now, for who reads the location."""
+    async def _every_second(self) -> None:
+        """Tell who reads the location what goes on now, and give back memory that nobody needs."""
         told: ServerActivity | None = None
         while True:
+            if self._instance.freed.is_idle:
+                await self._instance.in_thread(self._instance.freed.give_back)
             if (now := self._instance.activity()) != told:
                 told = now
                 with suppress(OSError):
                     await self._instance.in_thread(write_activity, self._instance.settings.state, now)
-            await asyncio.sleep(_TOLD_EVERY)
+            await asyncio.sleep(_EVERY)
 
     async def _listen(self, address: str) -> None:
         try:
@@ -109,7 +111,7 @@ class SlotServer:
         """What the event loop could not do for nobody in particular: accept a connection, mostly, which it tries a hundred times at once."""
         error = context.get("exception")
         if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
-            if loop.time() - self._full_since > _TOLD_EVERY:
+            if loop.time() - self._full_since > _EVERY:
                 self._full_since = loop.time()
                 self._instance.log.say(_OURSELVES, "LOG", f"could not accept new connection: {error.strerror}")
             return
@@ -128,8 +130,8 @@ class SlotServer:
         left = list(self._backends)
         for task in left:
             task.cancel()
-        if self._telling is not None:
-            self._telling.cancel()
+        if self._looking_after is not None:
+            self._looking_after.cancel()
         if self._socket is not None:
             with suppress(FileNotFoundError):
                 self._socket.unlink()
