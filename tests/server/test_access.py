@@ -23,6 +23,7 @@ from support.raw_client import RawClient, said
 from support.served import Served
 from support.servers import Server
 from support.slots import TAILRACE
+from support.tls import make_certificate
 from tailrace.wire import messages as m
 from tailrace.wire.startup import PROTOCOL_3_2
 
@@ -181,12 +182,7 @@ def test_a_file_of_no_roles_has_none(server: Server, tmp_path: Path) -> None:
 
 @pytest.fixture
 def certificate(tmp_path: Path) -> tuple[Path, Path]:
-    cert, key = tmp_path / "server.crt", tmp_path / "server.key"
-    words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"]
-    subprocess.run(
-        [*words, "-addext", "subjectAltName=IP:127.0.0.1", "-out", cert, "-keyout", key], check=True, capture_output=True
-    )
-    return cert, key
+    return make_certificate(tmp_path)
 
 
 def test_encrypted(server: Server, certificate: tuple[Path, Path], tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def test_two_hundred(tmp_path: Path) -> None:
                 held.enter_context(RawClient(served.port, user="postgres", database="postgres"))
             held.enter_context(RawStream(served, f"s{STREAMS}"))  # which never reads
             garbage = held.enter_context(_Nuisance(served.port, lambda dice: dice.randbytes(dice.randrange(1, 2000)), 0.05))
-            slow = held.enter_context(_Nuisance(served.port, lambda _: b"\x00", 1.0))
+            slow = held.enter_context(_Nuisance(served.port, lambda _: b"\x00", 0.1))
             together = _all_streams(served, STREAMS)
             process = psutil.Process(served.process.pid)  # type: ignore[union-attr]
             assert process.memory_info().rss < MOST_BYTES

@@ -50,7 +50,7 @@ async def _read(window: SharedWindow, pause: float = 0) -> list[Frame]:
 def _frames(count: int, made: list[int], size: int = 10, *, fails: bool = False, warns: int = -1) -> Iterator[Frame]:
     for number in range(count):
         made.append(number)
-        yield [memoryview(bytes(size))], Lsn(number)
+        yield memoryview(bytes(size)), Lsn(number)
         if number == warns:
             warnings.warn("a column is left out", PluginWarning, stacklevel=1)
     if fails:

@@ -61,8 +61,7 @@ async def _rows_of(source: SourceSession, command: CopyCommand, session: ClientS
         link.send(CopyOutResponse(form, (form,) * copy.columns))
         while (framed := await session.in_thread(_framed, copy)) is not None:
             interrupt.check()
-            link.send_frames(framed)
-            await link.flush()
+            await link.send_frames(framed)
             if link.is_gone:
                 raise UsageError("connection to client lost", sqlstate="08006")
     link.send(CopyDone())

@@ -3,6 +3,9 @@
 One task reads, so that a client that goes away is noticed whatever is being done for it; a client that sends more than is taken is held back.
 Messages are made of the bytes when they are taken, since what they mean depends on what was answered before. Writing waits for a client that does
 not read.
+
+What a stream sends goes past asyncio's transport, which takes it in pieces and copies what the socket has no room for: a socket of our own, a second
+handle of the same connection, is given as much at a time as it takes. Not if the connection is encrypted.
 """
 
 from __future__ import annotations
@@ -26,6 +29,8 @@ LONGEST = 1 << 20
 """Bytes of a message of a client. PostgreSQL takes a thousand times as much; nothing that is understood here is as long, and parsing a statement of
 such a length takes seconds, and 200 MB."""
 _READ = _AHEAD = 1 << 16
+_PIECE = 128 << 10
+"""What an encrypted connection is given at a time."""
 
 
 class ClientLink:
@@ -37,6 +42,9 @@ class ClientLink:
         self._came, self._taken = asyncio.Event(), asyncio.Event()
         self._has_ended = False
         self._task: asyncio.Task[None] | None = None
+        self._second: socket.socket | None = None
+        self._behind: list[bytes] | None = None
+        """While frames are being sent: what goes behind them."""
         self.is_gone = False
         self.on_gone: set[Callable[[], None]] = set()
         """What is called when the client goes."""
@@ -136,14 +144,46 @@ class ClientLink:
     # -- what it is sent -------------------------------------------------------------------------------------------------------
 
     def send(self, *messages: Any) -> None:
-        """Put messages behind those that are on their way; nothing is waited for."""
-        if not self.is_gone:
-            self._writer.write(b"".join([self._connection.send(message) for message in messages]))
+        """Put messages behind what is on its way; nothing is waited for."""
+        if self.is_gone:
+            return
+        data = b"".join([self._connection.send(message) for message in messages])
+        if self._behind is None:
+            self._writer.write(data)
+        else:
+            self._behind.append(data)
 
-    def send_frames(self, frames: memoryview) -> None:
-        """The same of CopyData messages that are whole already."""
-        if not self.is_gone:
-            self._writer.write(frames)
+    async def send_frames(self, frames: memoryview) -> None:
+        """The same of CopyData messages that are whole already; waits until the client has taken most of them."""
+        second = self._second_handle()
+        await self.flush()
+        if self.is_gone:
+            return
+        self._behind = []
+        try:
+            if second is None:
+                for start in range(0, len(frames), _PIECE):
+                    self._writer.write(frames[start : start + _PIECE])
+                    await self._writer.drain()
+            else:
+                await asyncio.get_running_loop().sock_sendall(second, frames)
+        except (OSError, ssl.SSLError):
+            self._lose()
+        except asyncio.CancelledError:  # nothing can follow half a message
+            self.cut()
+            raise
+        finally:
+            behind, self._behind = self._behind, None
+            if behind and not self.is_gone:
+                self._writer.write(b"".join(behind))
+
+    def _second_handle(self) -> socket.socket | None:
+        """With it, `flush` waits until asyncio has nothing left to send, or the two would get mixed up."""
+        if self._second is None and not self.is_encrypted and not self.is_gone:
+            with suppress(OSError):  # no more files can be opened: asyncio can do it, too
+                self._second = self._writer.get_extra_info("socket").dup()
+                self._writer.transport.set_write_buffer_limits(high=0)
+        return self._second
 
     async def flush(self) -> None:
         """Wait until the client has taken most of what was sent."""
@@ -156,6 +196,7 @@ class ClientLink:
         """Send what is left, and end."""
         if self._task is not None:
             self._task.cancel()
+        self._close_second()
         with suppress(OSError, ssl.SSLError, asyncio.TimeoutError):
             self._writer.close()
             await asyncio.wait_for(self._writer.wait_closed(), 1)
@@ -163,5 +204,13 @@ class ClientLink:
 
     def cut(self) -> None:
         """End at once, whatever is on its way."""
+        if self._second is not None:
+            with suppress(OSError):
+                self._second.shutdown(socket.SHUT_RDWR)  # else it would go on as long as one handle is open
         self._writer.transport.abort()
         self._lose()
+
+    def _close_second(self) -> None:
+        second, self._second = self._second, None
+        if second is not None:  # once the event loop has stopped watching it
+            asyncio.get_running_loop().call_soon(second.close)

@@ -28,8 +28,8 @@ from tailrace.slots.slot import Slot
 
 MOST_BYTES, MOST_OF_A_WINDOW = 256 << 20, 48 << 20
 """How much is kept, of all windows and of one. A frame may be as large as its row."""
-Frame = tuple[list[memoryview], Lsn]
-"""CopyData messages, some MB of them in pieces, and where a client is that has them."""
+Frame = tuple[memoryview, Lsn]
+"""CopyData messages, some MB of them, and where a client is that has them."""
 Begin = Callable[[], tuple[OutputPlugin, Iterator[Frame]]]
 """Gives a plugin that nobody else has, which remembers what those of the streams do, and the frames that it makes of a window."""
 InThread = Callable[..., Awaitable[Any]]
@@ -51,7 +51,7 @@ class SharedWindow:
 
     def add(self, frame: Frame) -> None:
         self.frames.append(frame)
-        self.size += sum(map(len, frame[0]))
+        self.size += len(frame[0])
         self._tell()
 
     def end(self, memory: Mapping[str, Any] | None) -> None:

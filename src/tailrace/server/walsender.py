@@ -13,11 +13,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
 from functools import partial
-from itertools import islice, pairwise
+from itertools import islice
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from tailrace.dataclass import dataclass
 from tailrace.errors import PeerError, QueryCanceled, TailraceError, UsageError
@@ -38,17 +35,10 @@ from tailrace.server.shared_windows import BEGINS, Frame, InThread, SharedWindow
 from tailrace.window import WindowSize
 from tailrace.wire.frames import frame_payloads
 from tailrace.wire.messages import CommandComplete, CopyBothResponse, CopyData, CopyDone, Terminate
-from tailrace.wire.stream import (
-    HEADER,
-    PrimaryKeepalive,
-    StandbyStatusUpdate,
-    read_from_receiver,
-    write_to_receiver,
-)
+from tailrace.wire.stream import PrimaryKeepalive, StandbyStatusUpdate, read_from_receiver, write_to_receiver
 
 FAR_BEHIND = WindowSize(wal_bytes=32 << 20, ends=100_000, kept_bytes=32 << 20)
 _KNOWN_REPLIES = (b"r", b"h")
-_PIECE = 128 << 10
 _CONFIRM_EVERY = 0.5
 """Seconds between two times that a slot is written while its client reports on and on, and no server waits for that."""
 _LAST_WORDS = 5.0
@@ -157,8 +147,6 @@ class WalSender:
         if not isinstance(polled, NothingNew):
             await self._send(polled)
             return
-        if self.freed.is_idle:
-            await self.in_thread(self.freed.give_back)
         self.positions.advance(self.acquired.read_upto)
         self.positions.state = "streaming"
         if max(self.positions.flushed, self.positions.written) < self.positions.sent:
@@ -193,7 +181,6 @@ class WalSender:
         end = Lsn(window.log.end)
         self.plugin.written_upto(end)
         self.positions.advance(end)
-        self.freed.decoded(end - self.acquired.read_upto)
         self._begins = False
 
     def _begun_anew(self, window: Pipeline, memory: Mapping[str, Any]) -> tuple[OutputPlugin, Iterator[Frame]]:
@@ -204,10 +191,9 @@ class WalSender:
         return plugin, self._frames(window, plugin)
 
     async def _send_frame(self, frame: Frame) -> None:
-        pieces, sent = frame
-        for piece in pieces:
-            self.link.send_frames(piece)
-            await self.link.flush()
+        messages, sent = frame
+        await self.link.send_frames(messages)
+        self.freed.needed()
         self.positions.advance(sent)
         await self._confirm_if_due()
 
@@ -221,7 +207,7 @@ class WalSender:
                 framed = frame_payloads(headers[begin : begin + len(few)], few.texts.offsets, few.texts.data, now())
                 begin += len(few)
                 told = few.position_behind(told)
-                yield _in_pieces(framed, few.texts.offsets), told
+                yield framed, told
 
     def _send_keepalive(self, *, wants_reply: bool) -> None:
         self.link.send(CopyData(write_to_receiver(PrimaryKeepalive(self.positions.sent, now(), wants_reply))))
@@ -312,11 +298,3 @@ class WalSender:
             with suppress(asyncio.CancelledError):
                 await asyncio.shield(self.in_thread(self.acquired.confirm, self.positions.flushed))
             self._confirmed_at = time.monotonic()
-
-
-def _in_pieces(framed: memoryview, offsets: NDArray[np.int64]) -> list[memoryview]:
-    """Whole messages, about as many at a time as go into a socket's buffer: what does not, asyncio copies again and again."""
-    starts = offsets - offsets[0] + HEADER * np.arange(len(offsets))
-    places = np.searchsorted(starts, np.arange(_PIECE, len(framed), _PIECE))
-    cuts = sorted({0, *starts[places].tolist(), len(framed)})
-    return [framed[start:stop] for start, stop in pairwise(cuts)]
