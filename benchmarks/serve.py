@@ -47,6 +47,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--streams", default="1,4")
+    parser.add_argument("--plugins", default=",".join(PLUGINS))
     parser.add_argument("--queries", action="store_true")
     parser.add_argument("--slow", type=int, default=0, help="so many clients that stop reading amid a transaction of --rows")
     options = parser.parse_args()
@@ -75,7 +76,7 @@ def main() -> None:
         server.checkpoint()
         end = server.flush_lsn()
         counts = [int(each) for each in options.streams.split(",")]
-        _print(server, served, end, (Lsn.parse(end) - begin) / 1e6, options.runs, counts)
+        _print(server, served, end, (Lsn.parse(end) - begin) / 1e6, options.runs, counts, options.plugins.split(","))
 
 
 def _queries() -> None:
@@ -163,7 +164,7 @@ def _resident(served: Served) -> float:
     return float(process.memory_info().rss / 1e6)
 
 
-def _print(server: Server, served: Served, end: str, megabytes: float, runs: int, counts: list[int]) -> None:
+def _print(server: Server, served: Served, end: str, megabytes: float, runs: int, counts: list[int], plugins: list[str]) -> None:
     columns = (
         "streams",
         "plugin",
@@ -179,7 +180,7 @@ def _print(server: Server, served: Served, end: str, megabytes: float, runs: int
     table = Table(*columns, title=f"{megabytes:,.0f} MB of WAL")
     number = 0
     for count in counts:
-        for plugin in PLUGINS:
+        for plugin in plugins:
             taken: dict[str, list[tuple[float, float, float]]] = {"server": [], "served": []}
             for _ in range(runs + 1):
                 for name, side in (("server", server), ("served", served)):
@@ -215,7 +216,7 @@ def _streamed(side: Server | Served, plugin: str, end: str, slots: list[str]) ->
     taken = time.monotonic() - began
     with side.connect() as connection:
         while connection.execute("SELECT pid FROM pg_stat_replication").fetchall():  # a process's times count once it has ended
-            time.sleep(0.01)
+            time.sleep(0.1)
     took = _cpu(side) - worked
     with side.connect() as connection:
         for slot in slots:

@@ -13,7 +13,7 @@ import pytest
 from support.command import Run
 from tailrace.errors import CorruptFile, TailraceError, UsageError
 from tailrace.replication.slot_location import SlotLocation
-from tailrace.storage.location_identity import Place
+from tailrace.storage.location_identity import Place, read_place, write_place
 
 SYSTEM = 7
 
@@ -26,8 +26,8 @@ def place(tmp_path: Path) -> Path:
 
 def _written(path: Path, **changes: object) -> None:
     """As if it had been written elsewhere, or at another time."""
-    now = Place.read((path / "place").read_bytes(), "here")
-    (path / "place").write_bytes(replace(now, **changes).write())  # type: ignore[arg-type]
+    now = read_place((path / "place").read_bytes(), "here")
+    (path / "place").write_bytes(write_place(replace(now, **changes)))  # type: ignore[arg-type]
 
 
 def test_a_copy(place: Path, tmp_path: Path, tailrace: Run) -> None:
@@ -59,7 +59,7 @@ def test_what_is_the_same_directory(place: Path, tmp_path: Path) -> None:
     SlotLocation.open(moved)
     _written(moved, boot="another", device=4711)
     SlotLocation.open(moved)
-    assert Place.read((moved / "place").read_bytes(), "here").device != 4711
+    assert read_place((moved / "place").read_bytes(), "here").device != 4711
     _written(moved, host="")
     SlotLocation.open(moved)
     (moved / "place").unlink()

@@ -27,7 +27,7 @@ from tailrace.transactions.unfinished import Unfinished, unfinished
 from tailrace.wal.log_fingerprint import LogFingerprint
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Carried:
     """`lsn` is where the next window begins; `next_xid`, an LSN near it and the full xid that was next there. The catalogs' state may be of later;
     what tables were is known from `known_from` on, before which nothing begins that is still to be decoded. `last` is the last record before `lsn`,

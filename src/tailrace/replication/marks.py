@@ -9,8 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from hashlib import sha256
 from pathlib import Path
+from threading import Lock
 from typing import NamedTuple
+from weakref import WeakValueDictionary
 
 from tailrace.dataclass import dataclass
 from tailrace.errors import MissingHistory, TailraceError
@@ -29,6 +32,9 @@ _File = tuple[int, int, int]
 _REMEMBERED = 64
 _written: dict[Path, _File | None] = {}
 """Of the marks that this process wrote last, the files."""
+_reading = Lock()
+_in_use: WeakValueDictionary[tuple[Path, bytes], Carried] = WeakValueDictionary()
+"""What slots of this process go on from, by the place and the hash of its file: those that begin together read it once."""
 
 
 def any_mark(_: Carried) -> bool:
@@ -111,7 +117,7 @@ class Marks:
 
     def _read(self, mark: MarkFile, database: int) -> Carried | None:
         try:
-            carried = read_mark(mark.path.read_bytes(), str(mark.path))
+            carried = _made_of(mark.path.read_bytes(), mark.path)
         except TailraceError as error:
             self.warn(f"{error.message}; the mark before it is used")
             return None
@@ -130,6 +136,16 @@ class Marks:
         make_folder(self.directory)
         with FileLock.wait(self.directory / _LOCK):
             yield
+
+
+def _made_of(data: bytes, path: Path) -> Carried:
+    """Raises as `read_mark` does."""
+    key = path, sha256(data).digest()
+    with _reading:
+        carried = _in_use.get(key)
+        if carried is None:
+            carried = _in_use[key] = read_mark(data, str(path))
+    return carried
 
 
 def _needed(slot: Slot, marks: Sequence[MarkFile]) -> Iterator[MarkFile]:

@@ -36,6 +36,9 @@ from tailrace.storage.synchronous_slots import OWNER, SLOT
 from tailrace.storage.whole_file import make_folder, remove_unfinished, sync_folder, write_whole
 
 _BEING_MADE, _DROPPED = ".made", ".dropped"
+_REMEMBERED = 4096
+_lasting: dict[str, tuple[int, int, int]] = {}
+"""Of slots that are not temporary, the files that said so: inode, time and size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,17 +248,29 @@ class SlotLocation(StateLocation):
     def _sweep(self) -> None:
         """Remove temporary slots of the dead, and what is left of changes that were not finished, or not wholly."""
         remove_unfinished(self.path)
-        for folder in (self.path / "slots").glob("*.*"):
-            shutil.rmtree(folder)
-        for name in self._names():
-            if self._owner(name) is None and self._is_temporary(name):
+        slots = self.path / "slots"
+        for name in os.listdir(slots) if slots.is_dir() else ():
+            if "." in name:
+                shutil.rmtree(slots / name)
+            elif self._is_temporary(name) and self._owner(name) is None:
                 self._remove(name)
 
     def _is_temporary(self, name: str) -> bool:
+        """What it is said to be, once for each file that says so: everybody who comes asks it of every slot."""
+        file = os.path.join(self.path, "slots", name, SLOT)
         try:
-            return self._read(name).temporary
-        except TailraceError:
+            status = os.stat(file)
+            said = status.st_ino, status.st_mtime_ns, status.st_size
+            if _lasting.get(file) == said:
+                return False
+            if self._read(name).temporary:
+                return True
+        except (TailraceError, FileNotFoundError):
             return False  # to be dropped by who knows what it was
+        if len(_lasting) >= _REMEMBERED:
+            _lasting.clear()
+        _lasting[file] = said
+        return False
 
     def _remove(self, name: str) -> None:
         dropped = self._folder(name).with_name(name + _DROPPED)

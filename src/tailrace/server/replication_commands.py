@@ -15,6 +15,7 @@ from tailrace.client.source_session import SourceSession
 from tailrace.errors import MissingHistory, UsageError
 from tailrace.majors import FAILOVER_SLOTS, LONG_TIMELINES, supports
 from tailrace.model import Lsn
+from tailrace.pipeline.following import Steps
 from tailrace.plugins.output_plugin import OutputPlugin, shut_down
 from tailrace.plugins.registry import OURS
 from tailrace.replication import service
@@ -298,15 +299,17 @@ def _sender(
 @asynccontextmanager
 async def _acquired(name: str, session: ClientSession) -> AsyncIterator[AcquiredSlot]:
     """The slot, until the block ends."""
-    database = session.database()
-    slot = await session.in_thread(database.slot, name)
-    if slot.database != database.name:
-        raise UsageError(f'replication slot "{name}" was not created in this database', sqlstate="55000")
-    location: SlotLocation = await session.in_thread(lambda: database.location)
-    segments = await session.in_thread(session.instance.segments)
-    runner = await session.in_thread(session.instance.runner_for, slot.backlog(segments.stop_lsn))
-    steps = session.slots.acquire(slot, location, runner)
-    acquired = await finish_async(steps, session.instance.threads)
+    database, instance = session.database(), session.instance
+
+    def acquire() -> Steps[AcquiredSlot]:
+        location = database.location
+        slot = database.slot(name, location)
+        if slot.database != database.name:
+            raise UsageError(f'replication slot "{name}" was not created in this database', sqlstate="55000")
+        runner = instance.runner_for(slot.backlog(instance.segments().stop_lsn))
+        return session.slots.acquire(slot, location, runner)
+
+    acquired = await finish_async(await session.in_thread(acquire), instance.threads)
     try:
         yield acquired
     finally:

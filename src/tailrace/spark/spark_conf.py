@@ -7,6 +7,8 @@ import re
 import shlex
 import sys
 from collections.abc import Mapping
+from functools import cache
+from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from itertools import zip_longest
 from pathlib import Path
@@ -18,7 +20,12 @@ _WORDS = ("--master", "--remote")
 
 
 def spark_is_installed() -> bool:
-    return find_spec("pyspark") is not None
+    return _pyspark() is not None
+
+
+@cache  # a server asks for every client
+def _pyspark() -> ModuleSpec | None:
+    return find_spec("pyspark")
 
 
 def configured_master(environment: Mapping[str, str] = os.environ) -> str:
@@ -65,7 +72,7 @@ def _named_by(words: list[str]) -> bool:
 
 def _defaults(environment: Mapping[str, str]) -> Path | None:
     """The spark-defaults.conf that Spark will read: of SPARK_CONF_DIR, else of SPARK_HOME, else of the pyspark that is installed."""
-    package = find_spec("pyspark")
+    package = _pyspark()
     home = environment.get("SPARK_HOME") or (str(Path(package.origin).parent) if package and package.origin else "")
     folder = environment.get("SPARK_CONF_DIR") or (str(Path(home) / "conf") if home else "")
     return Path(folder) / "spark-defaults.conf" if folder else None

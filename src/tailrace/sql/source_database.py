@@ -112,15 +112,16 @@ class SourceDatabase:
             found.check_system(self.system)
         return replace(found, pid=self.pid)
 
-    def slot(self, name: str) -> Slot:
-        """Raises UsageError (42704) if there is none, whatever its name; 42501 if it may not be used."""
+    def slot(self, name: str, location: SlotLocation | None = None) -> Slot:
+        """In the location, which whoever has it open gives. Raises UsageError (42704) if there is none, whatever its name; 42501 if it may not be
+        used."""
         self.privileges.check_replication(self.major)
         self.privileges.check_slot(name)
         try:
             check_name(name)
         except UsageError:
             raise UsageError(f'replication slot "{name}" does not exist', sqlstate="42704") from None
-        if (location := self.found) is None:
+        if (location := location or self.found) is None:
             raise UsageError(f'replication slot "{name}" does not exist', sqlstate="42704")
         slot = location.slot(name)
         self.privileges.check_database(slot.database)

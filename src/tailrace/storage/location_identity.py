@@ -12,6 +12,7 @@ import os
 import uuid
 from contextlib import suppress
 from dataclasses import asdict
+from functools import lru_cache
 from pathlib import Path
 from typing import get_type_hints
 
@@ -62,21 +63,26 @@ class Place:
             return f"it was on another file system (device {self.device}, here {now.device})"
         return ""
 
-    def write(self) -> bytes:
-        return PLACE_FILE.write(asdict(self), {})
 
-    @classmethod
-    def read(cls, data: bytes, where: str) -> Place:
-        """Raises UnsupportedFile, CorruptFile."""
-        kinds = get_type_hints(cls)
-        return PLACE_FILE.read_as(
-            data, where, {}, lambda facts, _: cls(**{name: fact(facts[name], kinds[name]) for name in kinds})
-        )
+_FACTS = get_type_hints(Place)
+
+
+def write_place(place: Place) -> bytes:
+    """The bytes of the file."""
+    return PLACE_FILE.write(asdict(place), {})
+
+
+@lru_cache(64)  # whoever opens a location reads it
+def read_place(data: bytes, where: str) -> Place:
+    """Raises UnsupportedFile, CorruptFile."""
+    return PLACE_FILE.read_as(
+        data, where, {}, lambda facts, _: Place(**{name: fact(facts[name], kind) for name, kind in _FACTS.items()})
+    )
 
 
 def settle(directory: Path) -> None:
     """Write down that the state location belongs where it is now."""
-    write_whole(directory / _FILE, Place.of(directory, uuid.uuid4().hex).write())
+    write_whole(directory / _FILE, write_place(Place.of(directory, uuid.uuid4().hex)))
 
 
 def check_place(directory: Path) -> None:
@@ -97,7 +103,7 @@ def check_place(directory: Path) -> None:
             file=str(directory / _FILE),
         )
     if now != before:  # renamed, mounted elsewhere, or the machine was started anew
-        write_whole(directory / _FILE, now.write())
+        write_whole(directory / _FILE, write_place(now))
 
 
 def move_here(directory: Path) -> None:
@@ -115,7 +121,7 @@ def move_here(directory: Path) -> None:
 
 def _said(directory: Path) -> Place | None:
     file = directory / _FILE
-    return Place.read(file.read_bytes(), str(file)) if file.exists() else None
+    return read_place(file.read_bytes(), str(file)) if file.exists() else None
 
 
 def _is_there(place: Place) -> bool:

@@ -82,5 +82,6 @@ def sync_folder(folder: Path) -> None:
 
 def remove_unfinished(folder: Path) -> None:
     """What writers left there that were killed; for who knows that none is at work whose file counts."""
-    for path in folder.glob(f".*{UNFINISHED}"):
-        path.unlink(missing_ok=True)  # one may have been renamed meanwhile
+    for name in os.listdir(folder) if folder.is_dir() else ():
+        if name.startswith(".") and name.endswith(UNFINISHED):
+            (folder / name).unlink(missing_ok=True)  # one may have been renamed meanwhile
