@@ -126,7 +126,7 @@ def _median(work: Callable[[], object], before: Callable[[], object] = lambda: N
 
 
 def _slow(clients: int, rows: int) -> None:
-    """What they cost the server: its memory once it has served something, with one of them, with all, and when they have gone."""
+    """What they cost the server: its memory once it has served something, with one of them, with all, a minute later, and when they have gone."""
     names = [f"s{number}" for number in range(clients)]
     with (
         tempfile.TemporaryDirectory() as home,
@@ -145,10 +145,11 @@ def _slow(clients: int, rows: int) -> None:
             for name in names:
                 held.enter_context(RawStream(served, name)).data(1000)
                 sizes.append(_resident(served))
+            time.sleep(60)
+            later = _resident(served)
         gone = _resident(served)
-    print(
-        f"MB: {sizes[0]:.0f} before, {', '.join(f'{each:.0f}' for each in sizes[1:])} with one after another, {gone:.0f} behind them"
-    )
+    after = ", ".join(f"{each:.0f}" for each in sizes[1:])
+    print(f"MB: {sizes[0]:.0f} before, {after} with one after another, {later:.0f} a minute later, {gone:.0f} behind them")
 
 
 def _make_slots(served: Served, names: list[str]) -> None:
