@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import random
@@ -11,6 +12,7 @@ import sys
 import tempfile
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -269,6 +271,20 @@ def test_temporary_slots_go_with_their_owner(location: SlotLocation) -> None:
     assert location.slots() == []
 
 
+def test_a_temporary_slot_in_the_place_of_one_that_was_not(location: SlotLocation) -> None:
+    """What is remembered of the one before does not keep it."""
+    location.create_slot(slot_of("a"))
+    assert location.slots() == location.slots() == [slot_of("a")]
+    location.drop("a")
+    with process(
+        location,
+        "from replication.test_slot_location import slot_of\nwith location.created(slot_of('a', temporary=True)):\n"
+        "    print('ready', flush=True)\n    time.sleep(600)\n",
+    ):
+        assert [each.temporary for each in location.slots()] == [True]
+    assert location.slots() == []
+
+
 def test_a_slot_that_is_owned_from_the_start(location: SlotLocation) -> None:
     with location.created(slot_of("a")) as slot:
         assert location.active_pid("a") == os.getpid()
@@ -377,6 +393,20 @@ def test_the_latest_mark_that_can_be_believed(location: SlotLocation, mark: Carr
     assert "create it again" in caught.value.hint
     with pytest.raises(UsageError, match="are of system"):
         handle.save_mark(replace(mark, state=replace(mark.state, system=5)))
+
+
+def test_who_goes_on_from_one_mark_shares_it(location: SlotLocation, mark: Carried) -> None:
+    location.save_mark(at(mark, 100))
+    location.save_mark(at(mark, 200))
+    one, other = (location.mark_upto(DATABASE, Lsn(200)) for _ in range(2))
+    assert one is other
+    flip(location.marks(DATABASE)[-1].path, 100)
+    handle = SlotLocation.open(location.path, warn=lambda _: None)
+    assert handle.mark_upto(DATABASE, Lsn(200)).lsn == 100  # as it is by now
+    gone = weakref.ref(one)
+    del one, other
+    gc.collect()
+    assert gone() is None
 
 
 def test_marks_of_a_timeline_that_was_left_do_not_count(location: SlotLocation, mark: Carried) -> None:
