@@ -155,17 +155,17 @@ class ClientLink:
 
     async def send_frames(self, frames: memoryview) -> None:
         """The same of CopyData messages that are whole already; waits until the client has taken most of them."""
-        second = self._second_handle()
-        await self.flush()
         if self.is_gone:
             return
+        second = self._second_handle()
         self._behind = []
         try:
+            await self._writer.drain()
             if second is None:
                 for start in range(0, len(frames), _PIECE):
                     self._writer.write(frames[start : start + _PIECE])
                     await self._writer.drain()
-            else:
+            elif not self.is_gone:
                 await asyncio.get_running_loop().sock_sendall(second, frames)
         except (OSError, ssl.SSLError):
             self._lose()
@@ -178,8 +178,8 @@ class ClientLink:
                 self._writer.write(b"".join(behind))
 
     def _second_handle(self) -> socket.socket | None:
-        """With it, `flush` waits until asyncio has nothing left to send, or the two would get mixed up."""
-        if self._second is None and not self.is_encrypted and not self.is_gone:
+        """With it, who waits does so until asyncio has nothing left to send, or the two would get mixed up."""
+        if self._second is None and not self.is_encrypted:
             with suppress(OSError):  # no more files can be opened: asyncio can do it, too
                 self._second = self._writer.get_extra_info("socket").dup()
                 self._writer.transport.set_write_buffer_limits(high=0)
