@@ -141,6 +141,19 @@ def test_it_is_canceled_and_begins_again(server: Server, served: Served) -> None
         assert "id[integer]:120" in stream.texts(3)[1]
 
 
+def test_where_it_begins_is_heard_first(server: Server, served: Served) -> None:
+    """Whatever the client asked for, and before anything is decoded."""
+    _slot(served, "s")
+    server.say("INSERT INTO t VALUES (140)")
+    confirmed = Lsn.parse(_column(served, "s", "confirmed_flush_lsn"))
+    for asked in ("0/0", str(Lsn(confirmed + 8))):
+        with RawStream(served, "s", asked) as stream:
+            first = stream.next()
+            assert isinstance(first, PrimaryKeepalive)
+            assert (first.end, first.wants_reply) == (max(confirmed, Lsn.parse(asked)), False)
+        _until(lambda: not _column(served, "s", "active"))
+
+
 class BareSocket:
     """A socket and nothing else."""
 

@@ -109,6 +109,9 @@ class WalSender:
         self.positions.state = "catchup"
         self.positions.sent = self.acquired.read_upto
         self.link.send(CopyBothResponse())
+        # Of what an apply worker has skipped nothing is left once it has crashed, though it has confirmed it. Begun anew it counts as where it was
+        # before, until it hears something; a table that is copied by then would be handed over to it there, and lack what lies between.
+        self._send_keepalive(wants_reply=False)
         await self.link.flush()
         tasks = [asyncio.create_task(each) for each in (self._take_replies(), self._keep_alive())]
         try:
