@@ -25,7 +25,7 @@ from tailrace.storage.file_lock import FileLock
 
 _OURSELVES = 0
 _EVERY = 1.0
-"""Seconds after which other processes learn who is connected."""
+"""Seconds between two times that other processes are told who is connected, and memory is looked at."""
 _LONGEST_GOODBYE = 10.0
 """Seconds that clients have to go once the server ends."""
 
