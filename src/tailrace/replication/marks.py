@@ -22,15 +22,13 @@ from tailrace.plan.carried import Carried
 from tailrace.slots.mark import read_mark, write_mark
 from tailrace.slots.slot import Slot
 from tailrace.storage.file_lock import FileLock
-from tailrace.storage.whole_file import make_folder, remove_unfinished, write_whole
+from tailrace.storage.whole_file import Written, as_written, make_folder, remove_unfinished, write_whole
 
 _NAME = re.compile(r"([0-9A-F]{8})-([0-9A-F]{16})\.mark")
 _KEPT = 2
 _LOCK = "lock"
-_File = tuple[int, int, int]
-"""Inode, time and size."""
 _REMEMBERED = 64
-_written: dict[Path, _File | None] = {}
+_written: dict[Path, Written | None] = {}
 """Of the marks that this process wrote last, the files."""
 _reading = Lock()
 _in_use: WeakValueDictionary[tuple[Path, bytes], Carried] = WeakValueDictionary()
@@ -62,13 +60,13 @@ class Marks:
         """It is on disk when this returns. What another slot of this process wrote of this place, and is there as it was, is not written again."""
         state = carried.state
         path = self.directory / str(state.database) / f"{state.timeline:08X}-{int(carried.lsn):016X}.mark"
-        if (there := _file_of(path)) is not None and _written.get(path) == there:
+        if (there := as_written(path)) is not None and _written.get(path) == there:
             return
         data = write_mark(carried)
         with self._locked():
             make_folder(path.parent)
             write_whole(path, data)
-            _written[path] = _file_of(path)
+            _written[path] = as_written(path)
             while len(_written) > _REMEMBERED:
                 del _written[next(iter(_written))]
 
@@ -159,10 +157,3 @@ def _needed(slot: Slot, marks: Sequence[MarkFile]) -> Iterator[MarkFile]:
     if len(own) < _KEPT:
         for timeline in {mark.timeline for mark in passed if mark.timeline < slot.timeline}:
             yield from [mark for mark in passed if mark.timeline == timeline][-_KEPT:]
-
-
-def _file_of(path: Path) -> _File | None:
-    with suppress(FileNotFoundError):
-        status = path.stat()
-        return status.st_ino, status.st_mtime_ns, status.st_size
-    return None

@@ -33,12 +33,12 @@ from tailrace.storage.file_lock import FileLock
 from tailrace.storage.location_folder import is_received
 from tailrace.storage.state_location import StateLocation
 from tailrace.storage.synchronous_slots import OWNER, SLOT
-from tailrace.storage.whole_file import make_folder, remove_unfinished, sync_folder, write_whole
+from tailrace.storage.whole_file import Written, as_written, make_folder, remove_unfinished, sync_folder, write_whole
 
 _BEING_MADE, _DROPPED = ".made", ".dropped"
 _REMEMBERED = 4096
-_lasting: dict[str, tuple[int, int, int]] = {}
-"""Of slots that are not temporary, the files that said so: inode, time and size."""
+_lasting: dict[str, Written] = {}
+"""Of slots that are not temporary, the files that said so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,9 +259,7 @@ class SlotLocation(StateLocation):
         """What it is said to be, once for each file that says so: everybody who comes asks it of every slot."""
         file = os.path.join(self.path, "slots", name, SLOT)
         try:
-            status = os.stat(file)
-            said = status.st_ino, status.st_mtime_ns, status.st_size
-            if _lasting.get(file) == said:
+            if (said := as_written(file)) is None or _lasting.get(file) == said:
                 return False
             if self._read(name).temporary:
                 return True

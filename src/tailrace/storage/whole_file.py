@@ -63,6 +63,18 @@ def write_whole(path: Path, data: bytes, mode: int = 0o666) -> None:
         file.write(data)
 
 
+Written = tuple[int, int, int]
+"""Inode, time and size."""
+
+
+def as_written(path: str | Path) -> Written | None:
+    """What tells a file from another that was written in its place; None where there is none."""
+    with suppress(FileNotFoundError):
+        status = os.stat(path)
+        return status.st_ino, status.st_mtime_ns, status.st_size
+    return None
+
+
 def make_folder(path: Path) -> None:
     """The folder, and those that it lies in, as far as they are not there; on disk when this returns."""
     if not path.is_dir():
