@@ -144,7 +144,7 @@ def test_it_is_canceled_and_begins_again(server: Server, served: Served) -> None
 def test_where_it_begins_is_heard_first(server: Server, served: Served) -> None:
     """Whatever the client asked for, and before anything is decoded."""
     _slot(served, "s")
-    server.say("INSERT INTO t VALUES (140)")
+    server.say("INSERT INTO t VALUES (125)")
     confirmed = Lsn.parse(_column(served, "s", "confirmed_flush_lsn"))
     for asked in ("0/0", str(Lsn(confirmed + 8))):
         with RawStream(served, "s", asked) as stream:
