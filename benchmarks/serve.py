@@ -5,8 +5,9 @@
     python benchmarks/serve.py --slow 3 --rows 2000000
 
 The server runs all the while, and both read what it has written. Nothing of the log is indexed before the first run of a slot; the slots of a state
-location share what they found out since, as walsenders share nothing. Medians, by turns. With --queries: how long a client waits for an answer
-from the catalogs, of a log that does not grow and of one that has just grown. With --slow: the memory of the server, while clients do not read.
+location share what they found out since, as walsenders share nothing. Medians, by turns; run 0 does not count. With --queries: how long a client
+waits for an answer from the catalogs, of a log that does not grow and of one that has just grown. With --slow: the memory of the server, while
+clients do not read.
 """
 
 from __future__ import annotations
@@ -175,23 +176,26 @@ def _print(server: Server, served: Served, end: str, megabytes: float, runs: int
         "walsender CPU s",
         "tailrace CPU s",
         "ratio",
+        "CPU, of the fewest = 1",
         "clients CPU s",
         "at first s",
     )
     table = Table(*columns, title=f"{megabytes:,.0f} MB of WAL")
-    number = 0
-    for count in counts:
+    number, of_fewest = 0, dict[str, float]()
+    for count in sorted(counts):
         for plugin in plugins:
             taken: dict[str, list[tuple[float, float, float]]] = {"server": [], "served": []}
-            for _ in range(runs + 1):
+            for run in range(runs + 1):
                 for name, side in (("server", server), ("served", served)):
                     number += 1
                     taken[name].append(_streamed(side, plugin, end, [f"{plugin}_{number}_{each}" for each in range(count)]))
+                    print(f"{count} of {plugin}, run {run}, {name}: {taken[name][-1][0]:.2f} s", file=sys.stderr)
             first = taken["served"][0][0]
             cells = []
             for which in range(2):
                 theirs, ours = (statistics.median(each[which] for each in times[1:]) for times in taken.values())
                 cells += [f"{theirs:.2f}", f"{ours:.2f}", f"{theirs / ours:.1f}"]
+            cells.append(f"{ours / of_fewest.setdefault(plugin, ours):.2f}")
             clients = statistics.median(each[2] for each in taken["served"][1:])
             table.add_row(str(count), plugin, *cells, f"{clients:.2f}", f"{first:.2f}")
     Console(width=120).print(table)
