@@ -142,7 +142,7 @@ def test_it_is_canceled_and_begins_again(server: Server, served: Served) -> None
 
 
 def test_where_it_begins_is_heard_first(server: Server, served: Served) -> None:
-    """Whatever the client asked for, and before anything is decoded."""
+    """Whatever the client asked for, and before anything is decoded: what the slot has confirmed, as the server says."""
     _slot(served, "s")
     server.say("INSERT INTO t VALUES (125)")
     confirmed = Lsn.parse(_column(served, "s", "confirmed_flush_lsn"))
@@ -150,8 +150,28 @@ def test_where_it_begins_is_heard_first(server: Server, served: Served) -> None:
         with RawStream(served, "s", asked) as stream:
             first = stream.next()
             assert isinstance(first, PrimaryKeepalive)
-            assert (first.end, first.wants_reply) == (max(confirmed, Lsn.parse(asked)), False)
+            assert (first.end, first.wants_reply) == (confirmed, False)
         _until(lambda: not _column(served, "s", "active"))
+
+
+def test_who_is_ahead_of_the_log(server: Server, served: Served) -> None:
+    """As a subscriber is of a server that lags behind: it is told no more than is there, whatever it confirms, and goes on once the log is there."""
+    _slot(served, "s")
+    end = Lsn.parse(server.flush_lsn())
+    ahead = Lsn(end + 0x8000)
+    with RawStream(served, "s", str(ahead)) as stream:
+        for _ in range(20):
+            stream.report(ahead, ahead, asks=True)
+            told = stream.next()
+            assert isinstance(told, PrimaryKeepalive)
+            assert told.end <= end
+            time.sleep(0.01)
+        assert Lsn.parse(_column(served, "s", "confirmed_flush_lsn")) <= end
+        for first in (200, 220, 240, 260):
+            server.say(f"INSERT INTO t SELECT i, repeat('x', 500) FROM generate_series({first}, {first + 19}) i")
+        came = stream.texts(2)[1]
+        assert any(f"id[integer]:{first} " in came for first in (220, 240, 260)), "what commits before is passed over"
+    server.say("DELETE FROM t WHERE id BETWEEN 200 AND 279")
 
 
 class BareSocket:

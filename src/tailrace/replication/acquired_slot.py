@@ -107,6 +107,11 @@ class AcquiredSlot:
         return self._segments.written_upto
 
     @property
+    def given_upto(self) -> Lsn:
+        """Up to where all there is was given, or passed over. Less than `read_upto` where that lies ahead of the log (`go_to`)."""
+        return Lsn(min(self.read_upto, max(self._carried.lsn, self.slot.confirmed_flush_lsn)))
+
+    @property
     def _segments(self) -> Segments:
         return self._log.source.segments
 

@@ -107,7 +107,7 @@ class WalSender:
     async def stream(self) -> None:
         """Until the client has enough, or goes, or something is raised. The slot is released by whoever acquired it."""
         self.positions.state = "catchup"
-        self.positions.sent = self.acquired.read_upto
+        self.positions.sent = self.acquired.slot.confirmed_flush_lsn
         self.link.send(CopyBothResponse())
         # Of what an apply worker has skipped nothing is left once it has crashed, though it has confirmed it. Begun anew it counts as where it was
         # before, until it hears something; a table that is copied by then would be handed over to it there, and lack what lies between.
@@ -150,7 +150,7 @@ class WalSender:
         if not isinstance(polled, NothingNew):
             await self._send(polled)
             return
-        self.positions.advance(self.acquired.read_upto)
+        self.positions.advance(self.acquired.given_upto)
         self.positions.state = "streaming"
         if max(self.positions.flushed, self.positions.written) < self.positions.sent:
             # A server's COMMIT may wait for the reply, if not for something of this client's.

@@ -1,7 +1,7 @@
 """How the columns of a data file are written: with a dictionary, packed, compressed, or as they are; by what some rows of them show, as to find out
 for all rows that it was of no use takes longer than to write them.
 
-In: rows. Out: options of `pyarrow.parquet.write_table`. Integers that follow one after another, as keys and times do, are packed: each takes as many
+In: rows. Out: options of `pyarrow.parquet.ParquetWriter`. Integers that follow one another, as keys and times do, are packed: each takes as many
 bits as its distance from the one before (Parquet's DELTA_BINARY_PACKED). That is smaller than compression makes them, and takes less time. Decimals
 of up to 18 digits are integers, too, as Spark itself writes them.
 """

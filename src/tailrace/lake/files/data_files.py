@@ -123,7 +123,11 @@ class DataFiles:
         how = column_encodings(rows, packs_integers=self._packs_integers)
 
         def write(file: BinaryIO) -> None:
-            pq.write_table(rows, file, row_group_size=MOST_ROWS, metadata_collector=footers, **_PAGES, **how)
+            # Not by `pq.write_table`: if a write fails, it closes the writer all the same, and raises that there is no footer.
+            writer = pq.ParquetWriter(file, rows.schema, **_PAGES, **how)
+            writer.write_table(rows, row_group_size=MOST_ROWS)
+            writer.close()
+            footers.append(writer.writer.metadata)
 
         name = data_file_name(self.run, self.folder, full=full)
         self._written.add(name)
