@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,9 @@ _THREADS, _TABLES = 4, 12
 
 
 @pytest.mark.soak
-def test_what_is_committed_is_seen_by_the_next_query(tmp_path: Path) -> None:
-    with Server(18) as server, Served(server.data_dir, tmp_path / "state") as served:
+@pytest.mark.parametrize("source", ["files", "live"])
+def test_what_is_committed_is_seen_by_the_next_query(source: str, tmp_path: Path) -> None:
+    with Server(18) as server, Served(server.data_dir if source == "files" else server.dsn(), tmp_path / "state") as served:
         seen: list[str] = []
 
         def watch() -> None:
@@ -36,6 +38,32 @@ def test_what_is_committed_is_seen_by_the_next_query(tmp_path: Path) -> None:
             each.join()
     assert len(seen) == _THREADS * _TABLES
     assert [each for each in seen if each.endswith("not there")] == []
+
+
+@pytest.mark.parametrize("crashes", [False, True])
+def test_a_source_that_was_away(crashes: bool, tmp_path: Path) -> None:
+    """Once it is back, what it commits is seen by the next query: the receiver would only try again some seconds later. While it is away, whoever
+    asks is told, once; and nobody waits for it who only connects, or streams."""
+    tables = b"SELECT tablename FROM pg_publication_tables WHERE pubname = 'p' ORDER BY 1"
+    with Server(16) as server:
+        server.say("CREATE TABLE t0 (id int PRIMARY KEY)", "CREATE PUBLICATION p FOR TABLE t0")
+        with Served(server.dsn(), tmp_path / "state") as served, served.connect() as client:
+            told: list[str] = []
+            client.add_notice_handler(lambda each: told.append(each.message_primary or ""))
+            for number in (1, 2):
+                if crashes:
+                    server.crash()
+                else:
+                    server.stop()
+                with served.connect() as another:
+                    another.execute(b"SELECT 1")
+                for _ in range(2):
+                    assert len(client.execute(tables).fetchall()) == number
+                assert told == ["the source does not answer: what it has done since it was heard last is not known here"] * number
+                time.sleep(2.5 * number)  # so that the receiver's next try lies seconds ahead
+                server.start()
+                server.say(f"CREATE TABLE t{number} (id int PRIMARY KEY)", f"ALTER PUBLICATION p ADD TABLE t{number}")
+                assert client.execute(tables).fetchall() == [(f"t{each}",) for each in range(number + 1)]
 
 
 def test_sessions_differ_in_search_path_moment_and_time_zone(tmp_path: Path) -> None:

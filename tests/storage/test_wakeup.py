@@ -38,6 +38,20 @@ def test_a_reader_is_woken_once_for_what_came(tmp_path: Path) -> None:
         assert other.wait(LONG)
 
 
+def test_who_knows_that_the_server_can_be_reached(tmp_path: Path) -> None:
+    with ReceiverSocket(tmp_path) as receiver, ReaderSocket(tmp_path) as reader, ReaderSocket(tmp_path, has_more=True) as other:
+        assert not receiver.wait_to_connect(0)
+        reader.wait(0)
+        force_reply(tmp_path)
+        assert not receiver.wait_to_connect(LONG)
+        other.wait(0)
+        assert receiver.wait_to_connect(LONG)
+        assert not receiver.wait_to_connect(0)
+        receiver.wake_readers()
+        assert reader.wait(LONG)
+        assert other.wait(LONG)
+
+
 def test_another_process_and_one_that_is_killed(tmp_path: Path) -> None:
     with ReceiverSocket(tmp_path) as receiver:
         words = [sys.executable, "-c", READER, str(tmp_path)]

@@ -168,9 +168,11 @@ class Receiver:
         return self.archive.flushed if self.archive is not None else Lsn(0)
 
     def _pause(self, seconds: float) -> None:
+        """Until it may try again: sooner, if somebody has reached the server meanwhile."""
+        assert self._socket is not None
         until = time.monotonic() + seconds
-        while not self._is_stopping and time.monotonic() < until:
-            time.sleep(0.1)
+        while not self._is_stopping and time.monotonic() < until and not self._socket.wait_to_connect(0.1):
+            pass
 
     @property
     def _has_enough(self) -> bool:

@@ -42,12 +42,16 @@ class Reception:
         if self.failure is not None:
             raise self.failure
 
-    def wait(self, lsn: Lsn) -> None:
-        """Until the log is there up to `lsn`, whoever receives it. Raises what ended it, and PeerError (08006) where nothing more comes."""
+    def wait(self, lsn: Lsn, check: Callable[[], None] = lambda: None) -> None:
+        """Until the log is there up to `lsn`, which the server has, whoever receives it. Raises what ended it, what `check` raises meanwhile, and
+        PeerError (08006) where nothing more comes."""
+        if (received_upto(self.directory) or Lsn(0)) >= lsn:
+            return
         farthest, since = Lsn(0), time.monotonic()
-        with ReaderSocket(self.directory) as socket:
+        with ReaderSocket(self.directory, has_more=True) as socket:
             while (now := received_upto(self.directory) or Lsn(0)) < lsn:
                 self.check()
+                check()
                 if now > farthest:  # who begins again and again where he was comes no nearer
                     farthest, since = now, time.monotonic()
                 if time.monotonic() - since > _PATIENCE:

@@ -87,6 +87,9 @@ class ReplicationConnection:
         return self
 
     def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         self._raw.finish()
 
     # -- commands --------------------------------------------------------------------------------------------------------------

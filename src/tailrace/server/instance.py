@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import field
 from typing import TypeVar
 
+from tailrace.client.server_end import ServerEnd
 from tailrace.dataclass import dataclass
 from tailrace.model import Lsn
 from tailrace.pipeline.followed_end import FollowedEnd
@@ -56,6 +57,7 @@ class Instance:
         segments = self.segments()
         self.major, self.system, self.segment_size = segments.major, segments.system, segments.segment_size
         self.snapshots = SourceSnapshots(self.settings.source, self.major)
+        self.source_end = None if self.snapshots.log is None else ServerEnd(self.snapshots.log.dsn)
         # A thread each, so that nobody waits for another's window: they do not decode at once unless there are cores for it.
         self.threads = ThreadPoolExecutor(self.settings.max_connections + 1, thread_name_prefix="tailrace client")
 
@@ -73,7 +75,7 @@ class Instance:
         """A database as the client of this number, who has these privileges, sees it."""
         return SourceDatabase(
             self.settings.source, name, self.settings.state, self.runner_for, warn, temporary, pid, self.activity, privileges,
-            kept=self.catalogs, end=self.end,
+            kept=self.catalogs, end=self.end, source_end=self.source_end,
         )  # fmt: skip
 
     def forget_shared(self) -> None:

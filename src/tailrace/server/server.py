@@ -64,9 +64,11 @@ class SlotServer:
         self._instance.log.say(_OURSELVES, "LOG", f"listening on {where}")
 
     async def _every_second(self) -> None:
-        """Tell who reads the location what goes on now, and give back memory that nobody needs."""
+        """Tell who reads the location what goes on now, and give back what nobody needs: memory, and the connection on which the source is asked."""
         told: ServerActivity | None = None
         while True:
+            if (source := self._instance.source_end) is not None and source.is_idle:
+                await self._instance.in_thread(source.close)
             if self._instance.freed.is_idle:
                 await self._instance.in_thread(self._instance.freed.give_back)
             if (now := self._instance.activity()) != told:
@@ -136,6 +138,8 @@ class SlotServer:
             with suppress(FileNotFoundError):
                 self._socket.unlink()
         self._instance.threads.shutdown(wait=not left, cancel_futures=True)
+        if not left and self._instance.source_end is not None:
+            self._instance.source_end.close()
         if self._lock is not None:
             self._lock.release()
         return not left

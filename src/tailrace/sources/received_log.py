@@ -158,19 +158,19 @@ class ReceivedLog:
         """Whether it comes in by itself, whoever receives it."""
         return received_upto(self.directory) is not None
 
-    def catch_up(self, tell: Callable[[str], None]) -> None:
-        """Receive what the server has by now, as far as `identity_unless_away` lets us."""
+    def catch_up(self, tell: Callable[[str], None], check: Callable[[], None] = lambda: None) -> None:
+        """Receive what the server has by now, as far as `identity_unless_away` lets us, and `check` does not raise."""
         server = identity_unless_away(self.dsn, self.directory, tell)
         if server is None:
             return
-        self.receive_upto(server.flushed, tell)
+        self.receive_upto(server.flushed, tell, check)
 
-    def receive_upto(self, upto: Lsn, tell: Callable[[str], None]) -> None:
-        """Have the log up to there, whoever receives it. Raises what ends that before."""
+    def receive_upto(self, upto: Lsn, tell: Callable[[str], None], check: Callable[[], None] = lambda: None) -> None:
+        """Have the log up to there, whoever receives it. Raises what ends that before, and what `check` raises meanwhile."""
         with (
             nullcontext(Reception(self.directory)) if self.is_received else self.receiving(lambda _: None, warn=tell) as reception
         ):
-            reception.wait(upto)
+            reception.wait(upto, check)
 
     def reach_back(self, database: str) -> None:
         """Have the log from the server's last checkpoint on, which the server still has, though what no slot needed was removed; or nobody knew where

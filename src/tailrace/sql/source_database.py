@@ -36,6 +36,7 @@ from tailrace.storage.segments import Segments
 from tailrace.types.style import TextStyle
 
 if TYPE_CHECKING:
+    from tailrace.client.server_end import ServerEnd
     from tailrace.sql.kept_catalogs import KeptCatalogs
     from tailrace.sql.views.catalog_tables import CatalogTables
 
@@ -49,8 +50,8 @@ RunnerFor = Callable[[int], Runner]
 class SourceDatabase:
     """`name` is the database's, `source` names the log, `state` the state location. `temporary` are the slots that end with the session, which others
     know by its number, `pid`. `activity_here` tells who is connected, where this is the server. `kept` are the catalogs, of this
-    session alone if nobody gives others; `end`, where the log ends, as a server keeps it. `settings_here` has the rows of pg_settings,
-    where this is the server."""
+    session alone if nobody gives others; `end`, where the log ends, as a server keeps it; `source_end`, where it ends at the source, if this is a
+    server that receives it. `settings_here` has the rows of pg_settings, where this is the server."""
 
     source: SourceName
     name: str
@@ -64,9 +65,11 @@ class SourceDatabase:
     notice: Callable[[str], None] = lambda text: None
     kept: KeptCatalogs | None = None
     end: FollowedEnd | None = None
+    source_end: ServerEnd | None = None
     interrupt: Interrupt = field(default_factory=Interrupt)
     settings_here: Callable[[], list[dict[str, object]]] | None = None
     _told_untracked: set[str] = field(default_factory=set)
+    _told_away: bool = False
 
     @cached_property
     def _facts(self) -> tuple[int, int]:
@@ -90,7 +93,10 @@ class SourceDatabase:
         directory = directory_of(self.source)
         if directory is None:
             if ReceivedLog.of(self.source) is not None:  # its server can
-                self.catalogs(None, TextStyle())
+                try:
+                    self._catalogs_at_hand(None, TextStyle())
+                except UsageError:  # it may be a new one
+                    self.catalogs(None, TextStyle())
             return
         file = directory.files_of(0) / str(directory.relation_map(0).get(_PG_DATABASE, _PG_DATABASE))
         padded = self.name.encode("utf-8", "surrogateescape").ljust(NAMEDATALEN, b"\0")
@@ -162,13 +168,27 @@ class SourceDatabase:
         return (self.end or FollowedEnd(self.source)).find(self.runner_for)
 
     def catalogs(self, at: Lsn | None, style: TextStyle) -> CatalogTables:
-        """The database's catalogs at an LSN, or where the log ends."""
+        """The database's catalogs at an LSN, or where the log ends: that of a server that receives it is waited for, up to where the source has it by
+        now. Told is if the source does not answer."""
+        if (log := ReceivedLog.of(self.source)) is not None:
+            self._catch_up(log)
+        return self._catalogs_at_hand(at, style)
+
+    def _catch_up(self, log: ReceivedLog) -> None:
+        if self.source_end is None:
+            log.catch_up(self.warn, self.interrupt.check)
+        elif (upto := self.source_end.find()) is not None:
+            self._told_away = False
+            log.receive_upto(upto, self.warn, self.interrupt.check)
+        elif not self._told_away:
+            self._told_away = True
+            self.notice("the source does not answer: what it has done since it was heard last is not known here")
+
+    def _catalogs_at_hand(self, at: Lsn | None, style: TextStyle) -> CatalogTables:
         if self.kept is None:
             from tailrace.sql.kept_catalogs import KeptCatalogs  # noqa: PLC0415 - what reads SQL takes a while to load
 
             self.kept = KeptCatalogs(self.source, self.runner_for)
-        if (log := ReceivedLog.of(self.source)) is not None and not log.is_received:
-            log.catch_up(self.warn)
         return self.kept.tables(self.name, at, style)
 
     def tell_untracked(self, catalog: str) -> None:

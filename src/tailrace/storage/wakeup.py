@@ -1,7 +1,8 @@
 """Who receives a log and who waits for it wake each other, across processes, as latches do (`SetLatch`, `WalSndWakeup`, `WalRcvForceReply`).
 
 In: the directory of the log. The receiver of a directory has a socket that goes by the directory's device and inode; who waits asks there to be
-woken, and who has confirmed something says so there. A message says no more than that something is new: whoever is woken looks. The names are in
+woken, and who has confirmed something says so there. A message says no more than that something is new, and whoever is woken looks; or that the
+server can be reached, so that a receiver that has lost it need not wait to try again. The names are in
 Linux's abstract namespace, so there is no file, and nothing stays of a process that was killed. Where there is no such namespace, or the other one is
 in another container, nobody is woken; so whoever waits looks by himself every so often, too.
 """
@@ -22,7 +23,7 @@ _MOST = 64
 """Messages that are taken at once, so that nobody can keep a receiver from receiving."""
 _ASK_EVERY, _TRY_EVERY = 1.0, 0.05
 """Seconds between two times that a reader asks to be woken: another receiver may have come. Where there is none, it tries again sooner."""
-_NEWS = b"n"
+_NEWS, _CONNECT = b"n", b"c"
 
 
 class _Socket:
@@ -57,21 +58,30 @@ class _Socket:
             self._socket.close()
             self._socket = None
 
-    def _senders(self) -> set[str | bytes]:
-        """From whom messages have come."""
-        found: set[str | bytes] = set()
+    def _messages(self) -> set[tuple[bytes, str | bytes]]:
+        """What has come, and from whom."""
+        found: set[tuple[bytes, str | bytes]] = set()
         if self._socket is not None:
             with suppress(OSError):
                 for _ in range(_MOST):
-                    found.add(self._socket.recvfrom(1)[1])
+                    found.add(self._socket.recvfrom(1))
         return found
 
-    def _send(self, name: str | bytes) -> bool:
+    def _has_come(self, seconds: float) -> bool:
+        """Whether something comes before so much time has gone by."""
+        if self.fileno() < 0:
+            time.sleep(seconds)
+            return False
+        waiting = select.poll()
+        waiting.register(self.fileno(), select.POLLIN)
+        return bool(waiting.poll(seconds * 1000))
+
+    def _send(self, name: str | bytes, message: bytes = _NEWS) -> bool:
         """Whether there is somebody; one who has not taken what was sent before need not have it twice."""
         if self._socket is None:
             return False
         try:
-            self._socket.sendto(_NEWS, name)
+            self._socket.sendto(message, name)
         except BlockingIOError:
             return True
         except OSError:
@@ -86,8 +96,15 @@ class ReceiverSocket(_Socket):
         super().__init__(_name(directory))
         self._readers: set[str | bytes] = set()
 
-    def take_messages(self) -> None:
-        self._readers |= {each for each in self._senders() if each}
+    def take_messages(self) -> bool:
+        """Whether somebody knows that the server can be reached."""
+        messages = self._messages()
+        self._readers |= {sender for _, sender in messages if sender}
+        return any(content == _CONNECT for content, _ in messages)
+
+    def wait_to_connect(self, seconds: float) -> bool:
+        """Until somebody knows that the server can be reached, or anything else has come, or so much time has gone by; whether somebody does."""
+        return self._has_come(seconds) and self.take_messages()
 
     def wake_readers(self) -> None:
         """There is more of the log."""
@@ -96,10 +113,10 @@ class ReceiverSocket(_Socket):
 
 
 class ReaderSocket(_Socket):
-    """Of one who waits for a directory's log."""
+    """Of one who waits for a directory's log. `has_more`: who knows that the server has it, and can be reached."""
 
-    def __init__(self, directory: Path) -> None:
-        self._receiver = _name(directory)
+    def __init__(self, directory: Path, *, has_more: bool = False) -> None:
+        self._receiver, self._message = _name(directory), _CONNECT if has_more else _NEWS
         super().__init__("" if self._receiver is not None else None)  # a name of its own, that the system gives
         self._asks_at = 0.0
 
@@ -107,13 +124,8 @@ class ReaderSocket(_Socket):
         """Until the receiver says that there is more, or so much time has gone by; whether it did."""
         now = time.monotonic()
         if self._receiver is not None and now >= self._asks_at:
-            self._asks_at = now + (_ASK_EVERY if self._send(self._receiver) else _TRY_EVERY)
-        if self.fileno() < 0:
-            time.sleep(seconds)
-            return False
-        waiting = select.poll()
-        waiting.register(self.fileno(), select.POLLIN)
-        return bool(waiting.poll(seconds * 1000)) and bool(self._senders())
+            self._asks_at = now + (_ASK_EVERY if self._send(self._receiver, self._message) else _TRY_EVERY)
+        return self._has_come(seconds) and bool(self._messages())
 
 
 def force_reply(directory: Path) -> None:
