@@ -64,6 +64,7 @@ def test_a_source_that_was_away(crashes: bool, tmp_path: Path) -> None:
                 server.start()
                 server.say(f"CREATE TABLE t{number} (id int PRIMARY KEY)", f"ALTER PUBLICATION p ADD TABLE t{number}")
                 assert client.execute(tables).fetchall() == [(f"t{each}",) for each in range(number + 1)]
+                assert served.said().count("connected again, and receiving from ") == number
 
 
 def test_sessions_differ_in_search_path_moment_and_time_zone(tmp_path: Path) -> None:

@@ -152,6 +152,18 @@ def test_a_held_table_leaves_the_others(server: Server, tmp_path: Path) -> None:
     assert not found["public.b"].differs
 
 
+def test_a_held_table_lacks_a_column(server: Server, tmp_path: Path) -> None:
+    """That its rows were changed since would not show in the columns that both have."""
+    server.say("CREATE TABLE a (k text)", "INSERT INTO a VALUES ('a'), ('b')")
+    lake = _mirrored(server, tmp_path, "--on-error", "quarantine")
+    server.say("ALTER TABLE a ADD c int", "UPDATE a SET c = 1 WHERE k = 'a'")
+    _mirrored(server, tmp_path, "--on-error", "quarantine")
+    assert _differing(server, lake) == {"public.a": "the lake does not have column c yet"}
+    done = _verify(server, lake)
+    assert done.returncode == 1, done.stdout
+    assert done.stdout.rstrip().endswith("columns differ"), done.stdout
+
+
 # -- nothing is wrong ----------------------------------------------------------------------------------------------------------------------
 
 
@@ -403,6 +415,37 @@ def test_what_is_published(server: Server, tmp_path: Path) -> None:
     rows = rows_in(lake, "plain")
     write_rows(lake, "plain", rows.slice(0, len(rows) - 1))
     assert _differing(server, lake) == {"public.plain": {MISSING: 1, OTHER: 0, EXTRA: 0}}
+    write_rows(lake, "plain", rows)
+    server.say("ALTER PUBLICATION p DROP TABLE bag")
+    found = _compared(server, lake)
+    assert {name: (each.is_compared, each.differs) for name, each in found.items()} == {
+        "public.bag": (False, False),
+        "public.plain": (True, False),
+    }
+    done = _verify(server, lake)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "table public.bag: it is published no more, and was not compared" in done.stdout
+    assert done.stdout.rstrip().endswith("no row differs; 1 table was not compared")
+    nothing = _verify(server, lake, "--table", "bag")
+    assert (nothing.returncode, nothing.stdout.splitlines()[-1][:8]) == (1, "0 tables"), nothing.stdout
+
+
+def test_a_table_that_may_not_be_read(server: Server, tmp_path: Path) -> None:
+    """It is in the way of who compares it, and of nobody else."""
+    role = f"reader_{server.dbname}"
+    server.say("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)", f"CREATE ROLE {role} LOGIN REPLICATION")
+    server.say(
+        f"GRANT SELECT ON t TO {role}",
+        f"GRANT EXECUTE ON FUNCTION pg_read_binary_file(text, bigint, bigint, boolean) TO {role}",
+    )
+    lake = _mirrored(server, tmp_path)
+    server.say("CREATE TABLE u (id int PRIMARY KEY)")
+    words = ("verify", server.dsn().replace("user=postgres", f"user={role}"), "--database", server.dbname, "--to", lake.folder)
+    refused, done = ran(*words), ran(*words, "--table", "t")
+    assert (refused.returncode, "permission denied for table u" in refused.stderr) == (2, True), refused.stderr
+    assert "--no-copy" not in refused.stderr
+    assert done.returncode == 0, done.stderr
+    server.say(f"DROP OWNED BY {role}", f"DROP ROLE {role}")
 
 
 def test_a_table_that_one_side_has_not(server: Server, tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ class AskedComparison:
 
 
 def verify(asked: AskedComparison) -> bool:
-    """Print what differs, and repair it where that is asked for; whether nothing differs any more."""
+    """Print what differs, and repair it where that is asked for; whether nothing differs any more. To have compared no table is not that."""
     runner = runner_for(asked.on, 0, Progress("", shown=False).tell)
     if isinstance(runner, LocalRunner):
         spare_pandas()
@@ -71,7 +71,8 @@ def verify(asked: AskedComparison) -> bool:
             detail=f"Not repaired were {left}; repaired were {', '.join(done.repaired) or 'none'}.",
             hint="Run this again for these alone (--table); or while nobody brings the lake along, or not as often (--every).",
         )
-    return not any(each.differs and each.sides.name not in done.repaired for each in done.tables)
+    is_idle = bool(done.tables) and not any(each.is_compared for each in done.tables)
+    return not is_idle and not any(each.differs and each.sides.name not in done.repaired for each in done.tables)
 
 
 def _lakes_compared(asked: AskedComparison, runner: Runner, progress: Progress) -> _Done:

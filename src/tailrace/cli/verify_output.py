@@ -39,7 +39,8 @@ class ToldTable:
     def as_json(self, other: str) -> dict[str, Any]:
         own = {"changed": str(self.changed) if self.changed else None} if other == LAKE else {"undecided": self.undecided}
         return {
-            "table": self.name, "rows": self.rows, **self.found.counts, **own, "unfit": self.unfit or None, "note": self.note or None,
+            "table": self.name, "compared": self.is_compared, "rows": self.rows, **self.found.counts, **own, "unfit": self.unfit or None,
+            "note": self.note or None,
             "differences": [{"what": one.kind, "key": one.key, "source": one.first, other: one.second} for one in self.listed],
         }  # fmt: skip
 
@@ -65,7 +66,7 @@ def write_tables(tables: Sequence[ToldTable], other: str, lsn: Lsn) -> None:
     said = f"{count_of(different, 'row')} differ" if different != 1 else "1 row differs"
     if not different:
         said = "no row differs" if not any(each.unfit and each.is_compared for each in tables) else "columns differ"
-    if left_out := sum(bool(each.unfit) and not each.is_compared for each in tables):
+    if left_out := sum(not each.is_compared for each in tables):
         said += f"; {count_of(left_out, 'table', 'were')} not compared"
     rows_of = count_of(sum(each.rows for each in tables), "row")
     sys.stdout.write(f"{count_of(sum(each.is_compared for each in tables), 'table')}, {rows_of} compared at {lsn}: {said}\n")

@@ -99,6 +99,7 @@ class Receiver:
     _kept: KeptWal | None = None
     _has_warned: bool = False
     _behind: float = math.inf
+    _failing_since: float = 0.0
 
     def stop(self) -> None:
         """From another thread or a signal's handler: the stream ends, with all that was written on disk."""
@@ -130,7 +131,7 @@ class Receiver:
             lock.release()
 
     def _received(self) -> Lsn:
-        pause, failing_since = _FIRST_PAUSE, 0.0
+        pause = _FIRST_PAUSE
         while True:
             before = self.archive.written if self.archive else Lsn(0)
             try:
@@ -148,10 +149,10 @@ class Receiver:
                 if not self.retries or _is_final(error) or (self.archive is None and self._is_refusal(error)):
                     raise _explained(error) from error
                 if self.archive is not None and self.archive.written > before:
-                    pause, failing_since = _FIRST_PAUSE, 0.0
-                hint = f"\nHINT:  {error.hint}" if error.hint and not failing_since else ""
-                failing_since = failing_since or time.time()
-                since = time.strftime("%H:%M:%S", time.localtime(failing_since))
+                    pause = _FIRST_PAUSE
+                hint = f"\nHINT:  {error.hint}" if error.hint and not self._failing_since else ""
+                self._failing_since = self._failing_since or time.time()
+                since = time.strftime("%H:%M:%S", time.localtime(self._failing_since))
                 told = f"{error.message.splitlines()[0]}; trying again in {pause:.0f} s (no connection since {since})"
                 (self.warn or self.tell)(told + hint)
             else:
@@ -159,7 +160,7 @@ class Receiver:
                     break
                 if not self.retries:
                     raise PeerError("replication stream was terminated before stop point", sqlstate="08006")
-                pause, failing_since = _FIRST_PAUSE, 0.0
+                pause, self._failing_since = _FIRST_PAUSE, self._failing_since or time.time()
                 (self.warn or self.tell)("the server ended the stream; connecting again")
             self._pause(pause)
             if self._is_stopping:
@@ -240,6 +241,9 @@ class Receiver:
             self.tell(f"starting log streaming at {where.lsn} (timeline {where.timeline})")
             end = connection.start(where.lsn, where.timeline, self.slot)
             if end is None:
+                if self._failing_since:
+                    self._failing_since = 0.0
+                    (self.warn or self.tell)(f"connected again, and receiving from {where.lsn} on")
                 end = self._stream(connection, archive)
                 if end is None:
                     return
@@ -391,7 +395,8 @@ def _explained(error: TailraceError) -> TailraceError:
         return MissingHistory(
             error.message, sqlstate=_GONE,
             hint="The server did not keep what was not received yet (wal_keep_size, or a physical slot would have it keep that). Have the segments "
-            "that are missing brought from the server's own archive (--restore-command); or begin anew, with a new catalog state.",
+            "that are missing brought from the server's own archive (--restore-command); or begin anew, with an empty state location or another "
+            "directory: a lake then needs --resync.",
         )  # fmt: skip
     if error.sqlstate == _GONE and _HISTORY in error.message:
         return UsageError(

@@ -89,14 +89,13 @@ class ServerTable:
     columns: tuple[tuple[int, str, int, int], ...]
 
     def check_is(self, relation: Relation, at: Lsn) -> None:
-        """Raise PeerError where the log has other columns of it there, or its rows may not be read."""
+        """Raise PeerError where the log has other columns of it there, or its rows may not be read (42501)."""
         columns = tuple((each.number, each.name, each.live_type.oid, each.typmod) for each in relation.live_columns)
         if (self.schema, self.name, self.columns) != (relation.schema, relation.name, columns):
             raise PeerError(
                 f"table {relation} is another in the log than in the snapshot under which it was to be copied", lsn=at
             )
         if (error := self.refusal) is not None:
-            error.hint += " A lake of what changes from now on needs no copy: tailrace mirror --no-copy."
             raise error
 
     @property

@@ -28,7 +28,7 @@ from tailrace.client.table_pages import SnapshotFiles
 from tailrace.client.wal_archive import written_upto
 from tailrace.copy_feed import CopiedTable, CopyFeed
 from tailrace.dataclass import dataclass
-from tailrace.errors import UsageError
+from tailrace.errors import PeerError, UsageError
 from tailrace.lake.catalog import LakeCatalog
 from tailrace.lake.lake import Lake, TableApplied
 from tailrace.lake.position import position_of
@@ -257,7 +257,11 @@ class FirstCopy:
             self.refused.refuse({oid: table for oid, table in known if table.lacks})
             wanted = [each for each in wanted if each.relation.oid not in self.refused.oids]
         for each in wanted:
-            snapshot.tables[each.relation.oid].check_is(each.relation, end)
+            try:
+                snapshot.tables[each.relation.oid].check_is(each.relation, end)
+            except PeerError as error:
+                error.hint += " A lake of what changes from now on needs no copy: tailrace mirror --no-copy." if error.hint else ""
+                raise
         return wanted
 
     def _are_refused_still(self) -> bool:

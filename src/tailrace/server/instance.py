@@ -7,6 +7,7 @@ import contextvars
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import field
+from pathlib import Path
 from typing import TypeVar
 
 from tailrace.client.server_end import ServerEnd
@@ -25,7 +26,7 @@ from tailrace.server.settings import ServerSettings
 from tailrace.server.shared_windows import SharedWindows
 from tailrace.server.source_snapshots import SourceSnapshots
 from tailrace.sources.named import files_of
-from tailrace.sources.source_name import spellings
+from tailrace.sources.source_name import is_stored, spellings
 from tailrace.sql.kept_catalogs import KeptCatalogs
 from tailrace.sql.kept_translations import KeptTranslations
 from tailrace.sql.privileges import Privileges
@@ -93,7 +94,10 @@ class Instance:
         )
         for place, name in named:
             for each in spellings(place):
-                told = {code: text.replace(f"{each}/", "").replace(each, name) for code, text in told.items()}
+                if is_stored(each) or Path(each).is_absolute():
+                    told = {code: text.replace(f"{each}/", "").replace(each, name) for code, text in told.items()}
+                else:  # it may be a word like any other
+                    told = {code: text.replace(f'"{each}/', '"').replace(f'"{each}"', f'"{name}"') for code, text in told.items()}
         return told
 
     def activity(self) -> ServerActivity:

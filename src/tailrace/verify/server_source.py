@@ -94,7 +94,7 @@ class ServerSource:
         definitions = definitions_in(self.state, span.system, span.database) if self.state else ()
         found = relations_to_copy(self.log.history, self.end, span, self.database, self.publications, definitions)
         seen = [each for each in found if each.relation.oid in there]
-        for each in seen:
+        for each in filter(lambda each: wanted(each.relation), seen):
             there[each.relation.oid].check_is(each.relation, self.end)
         whole = [each.relation for each in seen if each.where is None and wanted(each.relation)]
         files = self.snapshot.readable_files({each.oid for each in whole}, strategy)

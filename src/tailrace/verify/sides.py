@@ -60,7 +60,8 @@ def sides_of(
         columns = HashedColumns(names, ())
         lake = LakeRows.of(rest.own_version(table) if is_own else rest.version(table), columns)
         name = write_table_name(table.schema, table.name)
-        return TableSides(name, None, style, columns, None, lake, changed, note="the server has no such table")
+        note = "it is published no more, and was not compared" if table.oid in source.snapshot.tables else "the server has no such table"
+        return TableSides(name, None, style, columns, None, lake, changed, note=note)
     relation = mine.relation
     name = write_table_name(relation.schema, relation.name)
     if table is None or position is None:
@@ -70,15 +71,20 @@ def sides_of(
         there = {number: (column, kind) for number, column, kind in position.columns}
         here = {number: kind for number, _, kind in columns_of(relation, style)}
         both = {number for number in there if here.get(number) == there[number][1]}
-        unfit = ", ".join(
+        others = [
             f"column {there[number][0]} is {there[number][1]} in the lake, and {here[number]} at the source"
             for number in sorted(there.keys() & here.keys() - both)
-        )
+        ]
         new = ", ".join(column.name for column in relation.live_columns if column.number not in there)
         old = ", ".join(there[number][0] for number in sorted(there.keys() - here.keys()))
+        lacks = f"the lake does not have column {new} yet" if new else ""
+        if table.held is not None and new:  # rows may have been changed since
+            others.append(lacks)
+            lacks = ""
+        unfit = ", ".join(others)
         notes = [
             f"held since {table.held.since}: {table.held.message}" if table.held is not None else "",
-            f"the lake does not have column {new} yet" if new else "",
+            lacks,
             f"the source has no column {old} any more" if old else "",
         ]
         note = "; ".join(filter(None, notes))

@@ -119,7 +119,8 @@ def await_copies(subscriber: Any, subscriptions: Subscriptions, waits: Callable[
         if not waits():
             raise PeerError(
                 f"tables are still being copied to the subscriber: {', '.join(copying)}",
-                hint="pg_subscription_rel says how far they are. Compare once all are ready (r).", sqlstate="55000",
+                hint="pg_subscription_rel says how far they are, and the subscriber's log why a copy does not end. Compare once all are ready (r).",
+                sqlstate="55000",
             )  # fmt: skip
 
 

@@ -16,7 +16,9 @@ SETTING = "tailrace.publications"
 PUBLICATIONS = Check(
     "publications",
     f"""
-    SELECT 'stops', format('publication %I does not exist', name), format('CREATE PUBLICATION %I FOR …;', name)
+    SELECT 'stops', format('publication %I does not exist', name)
+               || coalesce((SELECT '; there are ' || string_agg(quote_ident(pubname), ', ' ORDER BY pubname) FROM pg_publication), ''),
+           format('CREATE PUBLICATION %I FOR …;', name)
     FROM json_array_elements_text(current_setting('{SETTING}')::json) AS name WHERE name NOT IN (SELECT pubname FROM pg_publication)""",
     "those that are named exist",
 )
