@@ -25,9 +25,10 @@ from typing import TYPE_CHECKING
 from tailrace.client.kept_wal import KeptWal
 from tailrace.client.replication_connection import ReplicationConnection, SystemIdentity, TimelineEnd
 from tailrace.client.restore_command import RestoreCommand
+from tailrace.client.stream_errors import GONE, REMOVED, explained, is_final
 from tailrace.client.wal_archive import ResumePoint, WalArchive
 from tailrace.dataclass import dataclass
-from tailrace.errors import FailedWrite, MissingHistory, PeerError, TailraceError, UsageError
+from tailrace.errors import FailedWrite, PeerError, TailraceError, UsageError
 from tailrace.model import Lsn, timestamptz_of
 from tailrace.storage.file_lock import FileLock
 from tailrace.storage.segment_files import identity_of, list_segments
@@ -49,10 +50,7 @@ _LOOK_EVERY, _LOOK_AGAIN = 1.0, 0.05
 """Seconds after which who waits for the server looks whether to stop; and, while consumers have not confirmed all, whether they have: one in another
 container cannot wake us."""
 _TRIES, _MOMENT = 10, 0.002
-_GONE, _NOT_CONNECTED = "58P01", "08001"
-_AHEAD = "is ahead of the WAL flush position of this server"
-_REMOVED = "has already been removed"
-_HISTORY = ".history"
+_NOT_CONNECTED = "08001"
 
 
 Confirmed = Callable[[], Lsn | None]
@@ -139,15 +137,15 @@ class Receiver:
             except (PeerError, FailedWrite) as error:
                 if self._is_stopping:
                     break
-                if _REMOVED in error.message and self._has_restored():
+                if REMOVED in error.message and self._has_restored():
                     self._is_behind_whole = False
                     continue
-                if _REMOVED in error.message and not self._is_behind_whole:
+                if REMOVED in error.message and not self._is_behind_whole:
                     self._is_behind_whole = True
                     self.tell("the server does not have the last segment any more that was received, to be compared with")
                     continue
-                if not self.retries or _is_final(error) or (self.archive is None and self._is_refusal(error)):
-                    raise _explained(error) from error
+                if not self.retries or is_final(error) or (self.archive is None and self._is_refusal(error)):
+                    raise explained(error) from error
                 if self.archive is not None and self.archive.written > before:
                     pause = _FIRST_PAUSE
                 hint = f"\nHINT:  {error.hint}" if error.hint and not self._failing_since else ""
@@ -255,7 +253,7 @@ class Receiver:
         try:
             content = connection.timeline_history(timeline)
         except PeerError as error:
-            if error.sqlstate != _GONE or (restored := self._restored(archive)) is None or not restored.add_history(timeline):
+            if error.sqlstate != GONE or (restored := self._restored(archive)) is None or not restored.add_history(timeline):
                 raise
         else:
             archive.add_history(timeline, content)
@@ -380,28 +378,3 @@ def received_upto(directory: Path) -> Lsn | None:
             return Lsn.parse(text.strip())
         time.sleep(_MOMENT)
     return Lsn(0)
-
-
-def _is_final(error: TailraceError) -> bool:
-    """Whether the same would happen again."""
-    return (
-        error.sqlstate == _GONE or _REMOVED in error.message or _AHEAD in error.message
-        or error.sqlstate in ("42704", "42501", "42601", "55000", "0A000", "08P01")
-    )  # fmt: skip
-
-
-def _explained(error: TailraceError) -> TailraceError:
-    if _REMOVED in error.message:
-        return MissingHistory(
-            error.message, sqlstate=_GONE,
-            hint="The server did not keep what was not received yet (wal_keep_size, or a physical slot would have it keep that). Have the segments "
-            "that are missing brought from the server's own archive (--restore-command); or begin anew, with an empty state location or another "
-            "directory: a lake then needs --resync.",
-        )  # fmt: skip
-    if error.sqlstate == _GONE and _HISTORY in error.message:
-        return UsageError(
-            error.message, sqlstate=_GONE,
-            hint="The server was never on the timeline up to which the log was received: it is the one that another was promoted from, or an earlier "
-            "copy. Receive from the server that is on that timeline, or into another directory, and begin there with a new catalog state.",
-        )  # fmt: skip
-    return error

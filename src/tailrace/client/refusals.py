@@ -66,7 +66,9 @@ def _let_in(found: re.Match[str], where: str) -> str:
     """pg_hba.conf is looked at before the database is: of one that is not there the server says the same."""
     address, database = "" if found["host"] == _LOCAL else found["host"], found["database"]
     line = hba_line(database or REPLICATION, found["user"], address, is_encrypted=found["how"] == _ENCRYPTED)
-    doubt = f" and check the name {database} as well: the server does not tell whether there is such a database" if database else ""
+    doubt = (
+        f" and check the name {database} as well: the server does not tell whether there is such a database" if database else ""
+    )
     return f"{line}  # {where}; then SELECT pg_reload_conf();{doubt}"
 
 

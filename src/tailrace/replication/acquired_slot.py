@@ -258,10 +258,8 @@ class AcquiredSlot:
         if lsn < self.slot.confirmed_flush_lsn:
             raise UsageError(
                 f'replication slot "{self.slot.name}" has confirmed {self.slot.confirmed_flush_lsn}, which is behind {lsn}',
-                hint="Somebody else consumed it. Begin with a new slot, and a new checkpoint.",
-                sqlstate="55000",
-                lsn=lsn,
-            )
+                hint="Somebody else consumed it. Begin with a new slot, and a new checkpoint.", sqlstate="55000", lsn=lsn,
+            )  # fmt: skip
         if lsn != self.read_upto or self._given is not None:
             self._end_look()
         if lsn < self.read_upto:
@@ -285,10 +283,8 @@ class AcquiredSlot:
         if is_news or self.slot.fingerprint is None:
             lsn = max(lsn, self.slot.confirmed_flush_lsn)
             self._segments.sync(lsn)
-            fingerprint = self.fingerprint_at(lsn) or self.slot.fingerprint
-            self.slot = replace(
-                self.slot, confirmed_flush_lsn=lsn, timeline=timeline_at(self._segments, lsn), fingerprint=fingerprint
-            )
+            fingerprint, timeline = self.fingerprint_at(lsn) or self.slot.fingerprint, timeline_at(self._segments, lsn)
+            self.slot = replace(self.slot, confirmed_flush_lsn=lsn, timeline=timeline, fingerprint=fingerprint)
             self._fingerprints = {at: each for at, each in self._fingerprints.items() if at >= lsn}
         self.location.save(self.slot)
         if is_news and not is_stored(self.slot.source):
@@ -401,5 +397,4 @@ class AcquiredSlot:
 
     def _check_same(self, segments: Segments, fingerprint: LogFingerprint | None, done: str, whose: str = "") -> bool:
         slot = self.slot
-        whose = whose or slot_in_words(slot)
-        return check_same(whose, segments, fingerprint, slot.restart_lsn, done, self.location, slot.database_oid)
+        return check_same(whose or slot_in_words(slot), segments, fingerprint, slot.restart_lsn, done, self.location, slot.database_oid)
