@@ -6,8 +6,8 @@
 
 The server runs all the while, and both read what it has written. Nothing of the log is indexed before the first run of a slot; the slots of a state
 location share what they found out since, as walsenders share nothing. Medians, by turns; run 0 does not count. With --queries: how long a client
-waits for an answer from the catalogs, of a log that does not grow and of one that has just grown. With --slow: the memory of the server, while
-clients do not read.
+waits for an answer from the catalogs, of a log that does not grow, of one that has just grown, and of one that is received, where the source is asked
+each time. With --slow: the memory of the server, while clients do not read.
 """
 
 from __future__ import annotations
@@ -82,17 +82,19 @@ def main() -> None:
 
 def _queries() -> None:
     """Milliseconds until a query is answered, on a connection that is there; and until psql has described a table."""
-    table = Table("", "server ms", "tailrace ms", "tailrace, log has grown ms", title=f"medians of {_TIMES}")
+    table = Table("", "server ms", "tailrace ms", "tailrace, log has grown ms", "tailrace, of a connection ms", title=f"medians of {_TIMES}")
     with (
         tempfile.TemporaryDirectory() as home,
         Server(MAJOR) as server,
         Served(server.data_dir, Path(home) / "state") as served,
+        Served(server.dsn(), Path(home) / "received") as live,
         server.connect(autocommit=True) as writer,
         server.connect(autocommit=True) as there,
         served.connect() as here,
+        live.connect() as receiving,
     ):
         writer.execute(b"CREATE TABLE orders (id serial PRIMARY KEY, customer text NOT NULL DEFAULT 'x', total numeric(10,2))")
-        for side in (there, here):
+        for side in (there, here, receiving):
             side.execute(b"SELECT pg_create_logical_replication_slot('s', 'pgoutput')")
 
         def grow() -> None:
@@ -102,7 +104,7 @@ def _queries() -> None:
             return lambda: connection.execute(text.encode()).fetchall()
 
         for text in ("SELECT * FROM pg_replication_slots", "SELECT relname FROM pg_class WHERE relname = 'orders'"):
-            times = [_median(ask(there, text)), _median(ask(here, text)), _median(ask(here, text), grow)]
+            times = [_median(ask(there, text)), _median(ask(here, text)), _median(ask(here, text), grow), _median(ask(receiving, text))]
             table.add_row(text, *(f"{each:.1f}" for each in times))
         psql = str(find_build(MAJOR, test_decoding=False).bin("psql"))
 
@@ -111,7 +113,7 @@ def _queries() -> None:
                 [psql, "-X", "-c", r"\d orders", side.dsn()], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True
             )
 
-        times = [_median(describe(server)), _median(describe(served)), _median(describe(served), grow)]
+        times = [_median(describe(server)), _median(describe(served)), _median(describe(served), grow), _median(describe(live))]
         table.add_row(r"psql -c '\d orders'", *(f"{each:.1f}" for each in times))
     Console(width=120).print(table)
 
