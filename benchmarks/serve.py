@@ -82,7 +82,9 @@ def main() -> None:
 
 def _queries() -> None:
     """Milliseconds until a query is answered, on a connection that is there; and until psql has described a table."""
-    table = Table("", "server ms", "tailrace ms", "tailrace, log has grown ms", "tailrace, of a connection ms", title=f"medians of {_TIMES}")
+    table = Table(
+        "", "server ms", "tailrace ms", "tailrace, log has grown ms", "tailrace, of a connection ms", title=f"medians of {_TIMES}"
+    )
     with (
         tempfile.TemporaryDirectory() as home,
         Server(MAJOR) as server,
@@ -104,7 +106,12 @@ def _queries() -> None:
             return lambda: connection.execute(text.encode()).fetchall()
 
         for text in ("SELECT * FROM pg_replication_slots", "SELECT relname FROM pg_class WHERE relname = 'orders'"):
-            times = [_median(ask(there, text)), _median(ask(here, text)), _median(ask(here, text), grow), _median(ask(receiving, text))]
+            times = [
+                _median(ask(there, text)),
+                _median(ask(here, text)),
+                _median(ask(here, text), grow),
+                _median(ask(receiving, text)),
+            ]
             table.add_row(text, *(f"{each:.1f}" for each in times))
         psql = str(find_build(MAJOR, test_decoding=False).bin("psql"))
 
