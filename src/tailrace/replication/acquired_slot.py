@@ -397,4 +397,6 @@ class AcquiredSlot:
 
     def _check_same(self, segments: Segments, fingerprint: LogFingerprint | None, done: str, whose: str = "") -> bool:
         slot = self.slot
-        return check_same(whose or slot_in_words(slot), segments, fingerprint, slot.restart_lsn, done, self.location, slot.database_oid)
+        return check_same(
+            whose or slot_in_words(slot), segments, fingerprint, slot.restart_lsn, done, self.location, slot.database_oid
+        )

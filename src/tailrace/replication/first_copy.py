@@ -260,7 +260,9 @@ class FirstCopy:
             try:
                 snapshot.tables[each.relation.oid].check_is(each.relation, end)
             except PeerError as error:
-                error.hint += " A lake of what changes from now on needs no copy: tailrace mirror --no-copy." if error.hint else ""
+                error.hint += (
+                    " A lake of what changes from now on needs no copy: tailrace mirror --no-copy." if error.hint else ""
+                )
                 raise
         return wanted
 

@@ -60,7 +60,11 @@ def sides_of(
         columns = HashedColumns(names, ())
         lake = LakeRows.of(rest.own_version(table) if is_own else rest.version(table), columns)
         name = write_table_name(table.schema, table.name)
-        note = "it is published no more, and was not compared" if table.oid in source.snapshot.tables else "the server has no such table"
+        note = (
+            "it is published no more, and was not compared"
+            if table.oid in source.snapshot.tables
+            else "the server has no such table"
+        )
         return TableSides(name, None, style, columns, None, lake, changed, note=note)
     relation = mine.relation
     name = write_table_name(relation.schema, relation.name)
