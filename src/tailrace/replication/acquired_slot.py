@@ -131,8 +131,8 @@ class AcquiredSlot:
     def place(self, demand: Demand, size: WindowSize) -> WindowPlace:
         """Where the next window begins; the one before counts as taken."""
         self._take_given()
-        oid = self.slot.database_oid
-        return WindowPlace.of(self._segments, oid, self._carried, self.read_upto, self.streamed, demand, size)
+        database, carried = self.slot.database_oid, self._carried
+        return WindowPlace.of(self._segments, database, carried, self.read_upto, self.streamed, demand, size)
 
     def next_window(self, demand: Demand, limit: Limit, nothing: NothingNew | None = None) -> NextWindow | NothingNew:
         """It, planned and not given. As long as the log still ends as `nothing` has it, nobody looks for more."""
@@ -396,7 +396,5 @@ class AcquiredSlot:
             self._check_same(segments, fingerprint, "read")
 
     def _check_same(self, segments: Segments, fingerprint: LogFingerprint | None, done: str, whose: str = "") -> bool:
-        slot = self.slot
-        return check_same(
-            whose or slot_in_words(slot), segments, fingerprint, slot.restart_lsn, done, self.location, slot.database_oid
-        )
+        slot, whose = self.slot, whose or slot_in_words(self.slot)
+        return check_same(whose, segments, fingerprint, slot.restart_lsn, done, self.location, slot.database_oid)
