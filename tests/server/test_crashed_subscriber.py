@@ -50,6 +50,8 @@ def test_what_was_not_flushed(publisher: str, commit: str, tmp_path: Path) -> No
                 _begin_anew(source, there, served)
                 if commit == "on" or not there.value(f"SELECT pg_current_wal_flush_lsn() >= '{written}'"):
                     break  # else the WAL writer has just been at work
+            else:
+                pytest.skip("the WAL writer was quicker each time: this machine is too busy to show the gap")
             there.crash()
             there.start()
             _applied(source, there, 0)
