@@ -171,6 +171,7 @@ def test_who_is_ahead_of_the_log(server: Server, served: Served) -> None:
             server.say(f"INSERT INTO t SELECT i, repeat('x', 500) FROM generate_series({first}, {first + 19}) i")
         came = stream.texts(2)[1]
         assert any(f"id[integer]:{first} " in came for first in (220, 240, 260)), "what commits before is passed over"
+        _until(lambda: _column(served, "s", "confirmed_flush_lsn") == str(ahead))  # as it said, now that it is there
     server.say("DELETE FROM t WHERE id BETWEEN 200 AND 279")
 
 

@@ -106,10 +106,10 @@ class AcquiredSlot:
         """No record that was at hand when the source was opened begins here or behind."""
         return self._segments.written_upto
 
-    @property
-    def given_upto(self) -> Lsn:
-        """Up to where all there is was given, or passed over. Less than `read_upto` where that lies ahead of the log (`go_to`)."""
-        return Lsn(min(self.read_upto, max(self._carried.lsn, self.slot.confirmed_flush_lsn)))
+    def given_upto(self, nothing: NothingNew) -> Lsn:
+        """Up to where all was given, or passed over, once a look found nothing. Less than `read_upto` if that is ahead of the log (`go_to`)."""
+        seen = self._carried.lsn if nothing.end is None else max(nothing.end.lsn, self._carried.lsn)
+        return Lsn(min(self.read_upto, max(seen, self.slot.confirmed_flush_lsn)))
 
     @property
     def _segments(self) -> Segments:

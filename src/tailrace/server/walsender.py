@@ -100,6 +100,7 @@ class WalSender:
     _is_canceled: bool = False
     _is_stopping: bool = False
     _failure: TailraceError | None = None
+    _reported: tuple[Lsn, Lsn, Lsn] = (Lsn(0), Lsn(0), Lsn(0))
     _replied: float = field(default_factory=time.monotonic)
     _confirmed_at: float = 0.0
     _asked: bool = False
@@ -150,7 +151,7 @@ class WalSender:
         if not isinstance(polled, NothingNew):
             await self._send(polled)
             return
-        self.positions.advance(self.acquired.given_upto)
+        self._advance(self.acquired.given_upto(polled))
         self.positions.state = "streaming"
         if max(self.positions.flushed, self.positions.written) < self.positions.sent:
             # A server's COMMIT may wait for the reply, if not for something of this client's.
@@ -183,7 +184,7 @@ class WalSender:
                 return
         end = Lsn(window.log.end)
         self.plugin.written_upto(end)
-        self.positions.advance(end)
+        self._advance(end)
         self._begins = False
 
     def _begun_anew(self, window: Pipeline, memory: Mapping[str, Any]) -> tuple[OutputPlugin, Iterator[Frame]]:
@@ -197,7 +198,7 @@ class WalSender:
         messages, sent = frame
         await self.link.send_frames(messages)
         self.freed.needed()
-        self.positions.advance(sent)
+        self._advance(sent)
         await self._confirm_if_due()
 
     def _frames(self, window: Pipeline, plugin: OutputPlugin) -> Iterator[Frame]:
@@ -211,6 +212,10 @@ class WalSender:
                 begin += len(few)
                 told = few.position_behind(told)
                 yield framed, told
+
+    def _advance(self, sent: Lsn) -> None:
+        self.positions.advance(sent)
+        self._note_reported()
 
     def _send_keepalive(self, *, wants_reply: bool) -> None:
         self.link.send(CopyData(write_to_receiver(PrimaryKeepalive(self.positions.sent, now(), wants_reply))))
@@ -277,16 +282,20 @@ class WalSender:
             return
         if not isinstance(reply, StandbyStatusUpdate):
             return
-        positions = self.positions
-        # A position that it was never sent is none that it can have.
-        written, flushed, applied = (min(each, positions.sent) for each in (reply.written, reply.flushed, reply.applied))
-        positions.written, positions.flushed, positions.applied = written, flushed, applied
+        positions, self._reported = self.positions, (reply.written, reply.flushed, reply.applied)
+        self._note_reported()
         positions.reply_time = reply.sent_at
-        positions.lag.replied((written, flushed, applied), positions.sent, now())
+        positions.lag.replied((positions.written, positions.flushed, positions.applied), positions.sent, now())
         if reply.wants_reply:
             self._send_keepalive(wants_reply=False)
         if self._has_to_confirm or self._is_stopping:
             self._waiter.wake()
+
+    def _note_reported(self) -> None:
+        """A position that it was never sent is none that it can have: one that lies ahead, as that of an apply worker begun anew may, counts once it
+        has been."""
+        positions = self.positions
+        positions.written, positions.flushed, positions.applied = (min(each, positions.sent) for each in self._reported)
 
     @property
     def _has_to_confirm(self) -> bool:
