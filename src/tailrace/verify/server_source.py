@@ -94,9 +94,10 @@ class ServerSource:
         definitions = definitions_in(self.state, span.system, span.database) if self.state else ()
         found = relations_to_copy(self.log.history, self.end, span, self.database, self.publications, definitions)
         seen = [each for each in found if each.relation.oid in there]
-        for each in filter(lambda each: wanted(each.relation), seen):
+        asked = [each for each in seen if wanted(each.relation)]
+        for each in asked:
             there[each.relation.oid].check_is(each.relation, self.end)
-        whole = [each.relation for each in seen if each.where is None and wanted(each.relation)]
+        whole = [each.relation for each in asked if each.where is None]
         files = self.snapshot.readable_files({each.oid for each in whole}, strategy)
         pages = self.snapshot.in_pages(files, whole, codec_of_values(self.log.history.encoding), strategy)
         for each in seen:

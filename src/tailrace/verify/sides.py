@@ -27,9 +27,9 @@ from tailrace.verify.server_source import ServerSource, SourceTable
 
 @dataclass(frozen=True, slots=True)
 class TableSides:
-    """`relation` has the columns that are compared; None, and no server's rows, where the server has no such table. `lake` are rows that workers
-    anywhere can read, unless something was brought to the table here. `unfit` says why values of a column cannot be compared, and `note` what else
-    is left out."""
+    """`relation` has the columns that are compared; None, and no server's rows, where the server has no such table or `is_unpublished`: none of the
+    lake's publications publishes it any more. `lake` are rows that workers anywhere can read, unless something was brought to the table here. `unfit`
+    says why values of a column cannot be compared, and `note` what else is left out."""
 
     name: str
     relation: Relation | None
@@ -40,6 +40,7 @@ class TableSides:
     changed: Lsn | None = None
     unfit: str = ""
     note: str = ""
+    is_unpublished: bool = False
 
     def are_asked_alike(self, other: TableSides) -> bool:
         """Whether the server gives the same for both."""
@@ -60,12 +61,9 @@ def sides_of(
         columns = HashedColumns(names, ())
         lake = LakeRows.of(rest.own_version(table) if is_own else rest.version(table), columns)
         name = write_table_name(table.schema, table.name)
-        note = (
-            "it is published no more, and was not compared"
-            if table.oid in source.snapshot.tables
-            else "the server has no such table"
-        )
-        return TableSides(name, None, style, columns, None, lake, changed, note=note)
+        is_there = table.oid in source.snapshot.tables
+        note = "it is published no more, and was not compared" if is_there else "the server has no such table"
+        return TableSides(name, None, style, columns, None, lake, changed, note=note, is_unpublished=is_there)
     relation = mine.relation
     name = write_table_name(relation.schema, relation.name)
     if table is None or position is None:

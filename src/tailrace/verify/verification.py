@@ -85,7 +85,7 @@ class Verification:
         oids = self._oids()
         for oid in oids:
             sides = self._sides(oid, lambda: next(noted), is_own=True)
-            if sides.server is None and oid in self.source.snapshot.tables:
+            if sides.is_unpublished:
                 settled[oid] = TableCompared(oid, sides, 0, Differences(), is_compared=False)
                 continue
             self.tell(f"table {sides.name}")

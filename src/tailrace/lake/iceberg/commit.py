@@ -48,7 +48,7 @@ from tailrace.lake.iceberg.snapshot import (
     newest_version,
     read_metadata,
 )
-from tailrace.lake.iceberg.store_io import StoreIO, location_of
+from tailrace.lake.iceberg.store_io import NewFiles, location_of
 from tailrace.lake.table import overtaken
 from tailrace.storage.store import Store
 
@@ -86,10 +86,10 @@ def new_metadata(store: Store, schema: Schema, last_id: int) -> TableMetadataV2:
 def commit(store: Store, name: str, snapshot: IcebergSnapshot, changes: VersionChanges) -> IcebergSnapshot:
     """Make `changes` the version behind `snapshot`, and give that. Raises Overtaken if that version is there and is another's; then nothing of them
     is in the table."""
-    version, io = snapshot.version + 1, StoreIO(store)
+    version, new = snapshot.version + 1, NewFiles(store)
     mark = uuid.uuid4().hex
     try:
-        after = _applied(io, snapshot, changes, mark)
+        after = _applied(new, snapshot, changes, mark)
         data = after.metadata.model_dump_json().encode()
         try:
             store.put_new(metadata_name(version), data)
@@ -99,11 +99,11 @@ def commit(store: Store, name: str, snapshot: IcebergSnapshot, changes: VersionC
                     raise _overtaken(store, name, version) from error
                 raise
     except BaseException:
-        io.abandon()
+        new.abandon()
         raise
     if (newest := newest_version(store)) > version:
         store.delete([metadata_name(version)])
-        io.abandon()
+        new.abandon()
         raise _overtaken(store, name, newest)
     with suppress(OSError):  # readers look for newer ones themselves, or read an older one
         store.put(HINT, str(version).encode())
@@ -136,8 +136,8 @@ def who_committed(store: Store, version: int) -> str:
 # -- what the version is made of ---------------------------------------------------------------------------------------------------------
 
 
-def _applied(io: StoreIO, before: IcebergSnapshot, changes: VersionChanges, mark: str) -> IcebergSnapshot:
-    store = io.store
+def _applied(new: NewFiles, before: IcebergSnapshot, changes: VersionChanges, mark: str) -> IcebergSnapshot:
+    store = new.store
     updates: list[TableUpdate] = []
     base = before.found
     if base is None:
@@ -149,8 +149,8 @@ def _applied(io: StoreIO, before: IcebergSnapshot, changes: VersionChanges, mark
     manifests = before.manifests
     if changes.files.removed or changes.files.added:
         number, sequence = base.new_snapshot_id(), base.next_sequence_number()
-        manifests = _written(io, before, changes.files, columns, (number, sequence))
-        updates += _snapshot(io, base, changes, columns, manifests, (number, sequence))
+        manifests = _written(new, before, changes.files, columns, (number, sequence))
+        updates += _snapshot(new, base, changes, columns, manifests, (number, sequence))
     if changes.forgotten:
         updates.append(RemoveSnapshotsUpdate.model_validate({"snapshot-ids": list(changes.forgotten)}))
     updates.append(SetPropertiesUpdate(updates={**changes.properties, MARK: mark}))
@@ -161,14 +161,14 @@ def _applied(io: StoreIO, before: IcebergSnapshot, changes: VersionChanges, mark
 
 
 def _snapshot(
-    io: StoreIO, base: TableMetadataV2, changes: VersionChanges, columns: Schema, manifests: Sequence[Manifest], place: tuple[int, int]
+    new: NewFiles, base: TableMetadataV2, changes: VersionChanges, columns: Schema, manifests: Sequence[Manifest], place: tuple[int, int]
 ) -> list[TableUpdate]:  # fmt: skip
     """The snapshot of these manifests, and that it is the current one. `place` is its id, and its number in the sequence."""
     number, sequence = place
     parent = base.current_snapshot_id
-    location = location_of(io.store, f"{FOLDER}snap-{number}-1-{uuid.uuid4()}.avro")
+    location = location_of(new.store, f"{FOLDER}snap-{number}-1-{uuid.uuid4()}.avro")
     with write_manifest_list(
-        format_version=2, output_file=io.new_output(location), snapshot_id=number, parent_snapshot_id=parent,
+        format_version=2, output_file=new.output(location), snapshot_id=number, parent_snapshot_id=parent,
         sequence_number=sequence, avro_compression=_CODEC,
     ) as writer:  # fmt: skip
         writer.add_manifests([each.file for each in manifests])
@@ -205,7 +205,7 @@ def _counts(files: FileChanges, manifests: Sequence[Manifest]) -> dict[str, str]
 
 
 def _written(
-    io: StoreIO, before: IcebergSnapshot, files: FileChanges, columns: Schema, place: tuple[int, int]
+    new: NewFiles, before: IcebergSnapshot, files: FileChanges, columns: Schema, place: tuple[int, int]
 ) -> tuple[Manifest, ...]:
     """The manifests of the table with these changes: one that is new, for all that came and for what stays of manifests of which a file went; and
     those of before in which nothing changed."""
@@ -223,7 +223,7 @@ def _written(
     entries: dict[str, tuple[ManifestEntry, DataFile]] = {}
     writer = write_manifest(
         format_version=2, spec=PartitionSpec(), schema=columns,
-        output_file=io.new_output(location_of(io.store, f"{FOLDER}{uuid.uuid4()}-m0.avro")), snapshot_id=number, avro_compression=_CODEC,
+        output_file=new.output(location_of(new.store, f"{FOLDER}{uuid.uuid4()}-m0.avro")), snapshot_id=number, avro_compression=_CODEC,
     )  # fmt: skip
     arrow = arrow_schema(columns)
     with writer:
@@ -235,7 +235,7 @@ def _written(
                     writer.existing(entry)
                     entries[name] = (entry, file)
         for file in files.added:
-            added = to_manifest(file, io.store, columns, arrow)
+            added = to_manifest(file, new.store, columns, arrow)
             writer.add_entry(_entry(ManifestEntryStatus.ADDED, number, None, added))
             entries[file.path] = (_entry(ManifestEntryStatus.ADDED, number, sequence, added), file)
     made = writer.to_manifest_file()

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import field
 
 import pyarrow as pa
-from pyiceberg.manifest import ManifestContent, ManifestEntry, ManifestFile, read_manifest_list
+from pyiceberg.manifest import ManifestContent, ManifestEntry, ManifestFile
 from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil, TableMetadataV2
 
@@ -23,7 +23,8 @@ from tailrace.delta_log.actions import DataFile
 from tailrace.errors import CorruptFile, TailraceError, UnsupportedFile, UsageError
 from tailrace.lake.iceberg.columns import arrow_schema
 from tailrace.lake.iceberg.data_files import from_manifest
-from tailrace.lake.iceberg.store_io import StoreIO, location_of, name_in
+from tailrace.lake.iceberg.manifest_files import entries_in, manifests_in
+from tailrace.lake.iceberg.store_io import location_of, name_in, read_file
 from tailrace.storage.store import Store
 
 FOLDER = "metadata/"
@@ -145,7 +146,7 @@ def listed_manifests(store: Store, metadata: TableMetadataV2, snapshot_id: int |
     if snapshot is None:
         return []
     with _read_from(snapshot.manifest_list):
-        return list(read_manifest_list(StoreIO(store).new_input(snapshot.manifest_list)))
+        return manifests_in(read_file(store, snapshot.manifest_list))
 
 
 def read_manifest(store: Store, file: ManifestFile, schema: Schema) -> Manifest:
@@ -160,7 +161,7 @@ def read_manifest(store: Store, file: ManifestFile, schema: Schema) -> Manifest:
     with _read_from(file.manifest_path):
         entries = {
             name_in(store, each.data_file.file_path): (each, from_manifest(each.data_file, store, schema, columns))
-            for each in file.fetch_manifest_entry(StoreIO(store))
+            for each in entries_in(read_file(store, file.manifest_path), file)
         }
         _check_whole(file.manifest_path, len(entries), (file.added_files_count or 0) + (file.existing_files_count or 0))
         return Manifest(file, entries)

@@ -1,4 +1,4 @@
-"""A store as pyiceberg reads and writes files: its manifests and lists of them, by their locations.
+"""Files of an Iceberg table by their locations, as its metadata names them, and as pyiceberg writes manifests and lists of them.
 
 A location is the URL of the table's folder, and the file's name in it. Each file is read and written as a whole: they are small.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 from types import TracebackType
 
-from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile, OutputStream
+from pyiceberg.io import InputFile, OutputFile, OutputStream
 
 from tailrace.errors import CorruptFile, UnsupportedFile
 from tailrace.storage.store import Store
@@ -29,59 +29,39 @@ def name_in(store: Store, location: str) -> str:
     return plain.removeprefix(f"{store.url}/")
 
 
-class StoreIO(FileIO):
+def read_file(store: Store, location: str) -> bytes:
+    """Raises CorruptFile where it is not there."""
+    name = name_in(store, location)
+    try:
+        return store.read(name)
+    except FileNotFoundError:
+        raise CorruptFile(
+            f'file "{location}" of an Iceberg table cannot be read', detail="It is not there.", file=location
+        ) from None
+
+
+class NewFiles:
+    """Files that are written for one version of a table."""
+
     def __init__(self, store: Store) -> None:
-        super().__init__()
         self.store = store
-        self.written: list[str] = []
-        """Names of what was written by this, to be removed where it is not committed."""
+        self._written: list[str] = []
 
-    def new_input(self, location: str) -> InputFile:
-        return _StoredInput(self.store, location)
-
-    def new_output(self, location: str) -> OutputFile:
-        return _StoredOutput(self, location)
-
-    def delete(self, location: str | InputFile | OutputFile) -> None:
-        self.store.delete([name_in(self.store, location if isinstance(location, str) else location.location)])
+    def output(self, location: str) -> OutputFile:
+        return _StoredOutput(self.store, self._written, location)
 
     def abandon(self) -> None:
-        self.store.delete(self.written)
-        self.written.clear()
-
-
-class _StoredInput(InputFile):
-    def __init__(self, store: Store, location: str) -> None:
-        super().__init__(location)
-        self._store = store
-
-    def __len__(self) -> int:
-        return len(self._read())
-
-    def exists(self) -> bool:
-        try:
-            self._read()
-        except CorruptFile:
-            return False
-        return True
-
-    def open(self, seekable: bool = True) -> InputStream:
-        return io.BytesIO(self._read())
-
-    def _read(self) -> bytes:
-        name = name_in(self._store, self.location)
-        try:
-            return self._store.read(name)
-        except FileNotFoundError:
-            raise CorruptFile(
-                f'file "{self.location}" of an Iceberg table cannot be read', detail="It is not there.", file=self.location
-            ) from None
+        """Remove what was written: it is not committed."""
+        self.store.delete(self._written)
+        self._written.clear()
 
 
 class _StoredOutput(OutputFile):
-    def __init__(self, of: StoreIO, location: str) -> None:
+    """`written` gets its name in the store."""
+
+    def __init__(self, store: Store, written: list[str], location: str) -> None:
         super().__init__(location)
-        self._of, self._size = of, 0
+        self._store, self._written, self._size = store, written, 0
 
     def __len__(self) -> int:
         return self._size
@@ -90,15 +70,15 @@ class _StoredOutput(OutputFile):
         return False  # names are never given twice
 
     def to_input_file(self) -> InputFile:
-        return _StoredInput(self._of.store, self.location)
+        raise NotImplementedError  # nobody reads what is being written
 
     def create(self, overwrite: bool = False) -> OutputStream:
         return _Written(self)
 
     def put(self, data: bytes) -> None:
-        name = name_in(self._of.store, self.location)
-        self._of.written.append(name)
-        self._of.store.put(name, data)
+        name = name_in(self._store, self.location)
+        self._written.append(name)
+        self._store.put(name, data)
         self._size = len(data)
 
 
