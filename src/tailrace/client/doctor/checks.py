@@ -14,6 +14,8 @@ from tailrace.client.doctor.findings import OK, WARNING, Finding
 from tailrace.dataclass import dataclass
 from tailrace.types.quoting import quote_identifier
 
+NAMED = "tailrace.publications"
+"""The parameter of our sessions that has the names of the publications that are meant, as a JSON array; empty where all tables are."""
 _FORBIDDEN = "42501"
 _OBJECT = re.compile(r"permission denied for (table|view|function) (\S+)")
 _GRANTS = {"table": "SELECT ON", "view": "SELECT ON", "function": "EXECUTE ON FUNCTION"}

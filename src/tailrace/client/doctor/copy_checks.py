@@ -1,17 +1,14 @@
 """What a server is asked before its tables are copied: whether the publications that are named exist, whether the role may read the rows,
 and whether it may read large tables by their pages.
 
-Queries run with search_path pg_catalog. `tailrace.publications` is a JSON array of the publications' names, which is empty where all tables are
-wanted.
+Queries run with search_path pg_catalog.
 """
 
 from __future__ import annotations
 
-from tailrace.client.doctor.checks import Check
+from tailrace.client.doctor.checks import NAMED, Check
 from tailrace.client.doctor.database_checks import READ_FILES, TABLES
 from tailrace.client.table_pages import LEAST_BYTES, MAY_CHECKPOINT
-
-SETTING = "tailrace.publications"
 
 PUBLICATIONS = Check(
     "publications",
@@ -19,12 +16,12 @@ PUBLICATIONS = Check(
     SELECT 'stops', format('publication %I does not exist', name)
                || coalesce((SELECT '; there are ' || string_agg(quote_ident(pubname), ', ' ORDER BY pubname) FROM pg_publication), ''),
            format('CREATE PUBLICATION %I FOR …;', name)
-    FROM json_array_elements_text(current_setting('{SETTING}')::json) AS name WHERE name NOT IN (SELECT pubname FROM pg_publication)""",
+    FROM json_array_elements_text(current_setting('{NAMED}')::json) AS name WHERE name NOT IN (SELECT pubname FROM pg_publication)""",
     "those that are named exist",
 )
 _WANTED = f"""
     {TABLES},
-    named AS (SELECT json_array_elements_text(current_setting('{SETTING}')::json) AS name),
+    named AS (SELECT json_array_elements_text(current_setting('{NAMED}')::json) AS name),
     published AS (
         SELECT relation.oid FROM pg_publication_tables JOIN pg_namespace AS schema ON nspname = schemaname
         JOIN pg_class AS relation ON relnamespace = schema.oid AND relname = tablename WHERE pubname IN (SELECT name FROM named)),

@@ -5,7 +5,7 @@ Queries run with search_path pg_catalog, so that names come with their schemas.
 
 from __future__ import annotations
 
-from tailrace.client.doctor.checks import Check
+from tailrace.client.doctor.checks import NAMED, Check
 from tailrace.majors import PUBLISHED_SCHEMAS, supports
 
 FIRST_NORMAL_OBJECT = 16384
@@ -65,7 +65,9 @@ _REPLICA_IDENTITIES = """
     SELECT 'warning', format('table %s %s: ', name, why) || CASE WHEN publications IS NULL THEN
                'its UPDATEs and DELETEs do not say of which row they are, and cannot be mirrored or published' ELSE
                format('the server refuses its UPDATEs and DELETEs, since publication %s has them', publications) END, remedy
-    FROM published ORDER BY publications IS NULL, name::text"""
+    FROM published WHERE publications IS NOT NULL OR json_array_length(current_setting('{named}')::json) = 0
+    ORDER BY publications IS NULL, name::text"""
+"""Where publications are named, what none publishes is nobody's matter."""
 _UNLOGGED = Check(
     "tables without a log",
     f"""
@@ -95,6 +97,6 @@ _ACCESS_METHODS = Check(
 def database_checks(major: int) -> tuple[Check, ...]:
     """Those of a server of that major."""
     by_schema = _PUBLISHED_BY_SCHEMA if supports(major, PUBLISHED_SCHEMAS) else ""
-    identities = _REPLICA_IDENTITIES.format(tables=TABLES, nameless=_NAMELESS, by_schema=by_schema)
-    fine = "every table has one, or is FULL"
+    identities = _REPLICA_IDENTITIES.format(tables=TABLES, nameless=_NAMELESS, by_schema=by_schema, named=NAMED)
+    fine = "every table that needs one has one, or is FULL"
     return (_FILES, Check("replica identities", identities, fine), _UNLOGGED, _ACCESS_METHODS)

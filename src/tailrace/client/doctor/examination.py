@@ -16,7 +16,7 @@ from typing import Any
 from tailrace.catalog.data_directory.control_file import read_control
 from tailrace.client.conninfo import connect, libpq_words, parameters_of, used_by
 from tailrace.client.doctor import copy_checks
-from tailrace.client.doctor.checks import answers, ask
+from tailrace.client.doctor.checks import NAMED, answers, ask
 from tailrace.client.doctor.cluster_checks import CLUSTER, PRIMARYS_OWN, ROLE, STANDBY, of_setting
 from tailrace.client.doctor.column_types import unknown_types
 from tailrace.client.doctor.database_checks import database_checks
@@ -96,7 +96,10 @@ class Examination:
         if "connect_timeout" not in parameters_of(self.dsn):
             words["connect_timeout"] = os.environ.get("PGCONNECT_TIMEOUT", _PATIENCE)
         connection = connect(self.dsn, **words)
-        parameters = {"search_path": "pg_catalog", "statement_timeout": _LONGEST_QUERY, "tailrace.old_after": self.old_after}
+        named = json.dumps(list(self.copied or ()))
+        parameters = {
+            "search_path": "pg_catalog", "statement_timeout": _LONGEST_QUERY, "tailrace.old_after": self.old_after, NAMED: named,
+        }  # fmt: skip
         if connection.info.parameter_status("server_encoding") not in _UNCONVERTED:
             parameters["client_encoding"] = "UTF8"
         try:
@@ -217,7 +220,6 @@ class Examination:
                 yield from ask(connection, check, name)
             yield from unknown_types(connection, name)
             if self.copied is not None:
-                connection.execute("SELECT set_config(%s, %s, false)", (copy_checks.SETTING, json.dumps(list(self.copied))))
                 for check in (copy_checks.PUBLICATIONS, copy_checks.ROWS, copy_checks.PAGES):
                     yield from ask(connection, check, name)
 
