@@ -213,7 +213,9 @@ def test_files_that_are_none_of_ours_or_damaged(tmp_path: Path) -> None:
         with pytest.raises(UnsupportedFile, match="does not lie in the folder"):
             list(file_rows(store, replace(file, path=path), snapshot.schema))
     data = (tmp_path / file.path).read_bytes()
-    for damaged in (b"", b"PAR1", data[:-20], data[:4] + bytes(len(data) - 200) + data[-196:]):
+    nameless = data.replace(b"\x04text", b"\x04te\xcet")
+    assert nameless != data
+    for damaged in (b"", b"PAR1", data[:-20], data[:4] + bytes(len(data) - 200) + data[-196:], nameless):
         (tmp_path / file.path).write_bytes(damaged)
         with pytest.raises(CorruptFile, match="cannot be read"):
             list(file_rows(store, file, snapshot.schema))

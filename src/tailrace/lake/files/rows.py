@@ -88,6 +88,12 @@ def deleted_rows(store: Store, file: DataFile) -> Positions:
         raise _damaged(file, f'Its deletion vector\'s file "{name}" is not there.') from None
 
 
+def stored_rows(store: Store, file: DataFile) -> int:
+    """How many the file has, those that are deleted among them. Raises CorruptFile."""
+    with _opened(store, file) as parquet:
+        return int(parquet.metadata.num_rows)
+
+
 def _opened(store: Store, file: DataFile) -> pq.ParquetFile:
     check_in_folder(file.path)
     try:
@@ -96,7 +102,7 @@ def _opened(store: Store, file: DataFile) -> pq.ParquetFile:
         )
     except FileNotFoundError:
         raise _damaged(file, "It is not there.") from None
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # the names of columns are decoded, too
         raise _damaged(file, f"{str(error).rstrip('.')}.") from error
 
 
