@@ -156,7 +156,8 @@ def _rows(
     fields = list(row_schema(target, style))
     if not fields:
         return pa.array([{} if here else None for here in present.tolist()], pa.struct([]))
-    return pa.StructArray.from_arrays(arrays, fields=fields, mask=pa.array(~present))
+    mask = None if present.all() else pa.array(~present)
+    return pa.StructArray.from_arrays(arrays, fields=fields, mask=mask)
 
 
 def _absent(column: Column, rows: int, style: ArrowStyle, *, fill_missing: bool) -> pa.Array:

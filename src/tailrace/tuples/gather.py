@@ -43,17 +43,18 @@ _MOST_OF_BYTE = 255
 _NOT_EXTERNAL = -1
 _UNCHANGED = -2
 
-# Instead of the total size
+# Instead of how many are not there
 _WRONG_CHUNKS = -1
 _WRONG_SIZE = -2
 
 
 @kernel
-def measure(buf, attribute, missing_size, turn, chunks, sizes, external):  # type: ignore[no-untyped-def]
-    """Fill `sizes` with the final length of each value, and `external` with the first chunk of those in chunks. Returns the total, and -1; or what is
-    wrong, and the first row with which it is."""
-    total = np.int64(0)
-    for row in range(len(sizes)):
+def measure(buf, attribute, missing_size, turn, chunks, offsets, external):  # type: ignore[no-untyped-def]
+    """Fill `offsets` by the final length of each value, and `external` with the first chunk of those in chunks. Returns how many values are not
+    there, and -1; or what is wrong, and the first row with which it is."""
+    total = unchanged = np.int64(0)
+    offsets[0] = 0
+    for row in range(len(external)):
         form = attribute.form[row]
         external[row] = _NOT_EXTERNAL
         if form == PLAIN:
@@ -67,6 +68,7 @@ def measure(buf, attribute, missing_size, turn, chunks, sizes, external):  # typ
             chunk = first_chunk(chunks, turn[row], value_id(buf, at))
             if chunk < 0:
                 external[row] = _UNCHANGED
+                unchanged += 1
                 size = np.int64(0)
             elif size_of_chunks(chunks, chunk) != stored_size(buf, at):
                 return np.int64(_WRONG_CHUNKS), row
@@ -79,9 +81,9 @@ def measure(buf, attribute, missing_size, turn, chunks, sizes, external):  # typ
             size = size_before(buf, attribute.at[row])
             if size > _MOST_OF_BYTE * np.int64(attribute.size[row]):
                 return np.int64(_WRONG_SIZE), row
-        sizes[row] = size
         total += size
-    return total, -1
+        offsets[row + 1] = total
+    return unchanged, -1
 
 
 @kernel
@@ -157,6 +159,8 @@ def collect_words(buf, attribute, filler, out):  # type: ignore[no-untyped-def]
                 out[row] = u16(buf, attribute.at[row])
         elif attribute.form[row] == MISSING:
             out[row] = filler
+        else:
+            out[row] = 0
 
 
 def column_of(
@@ -171,12 +175,12 @@ def column_of(
         valid &= attribute.form != MISSING
     filler = np.frombuffer(missing or b"", np.uint8)
     if length > 0:
-        fixed = np.zeros((len(valid), length), np.uint8)
         if length in _WORDS:
-            words = fixed.view(_WORDS[length])[:, 0]
+            words = np.empty(len(valid), _WORDS[length])
             collect_words(buf, attribute, np.frombuffer(missing or bytes(length), _WORDS[length])[0], words)
-        else:
-            collect_fixed(buf, attribute, filler, fixed)
+            return Values(valid, fixed=words.view(np.uint8).reshape(len(valid), length))
+        fixed = np.zeros((len(valid), length), np.uint8)
+        collect_fixed(buf, attribute, filler, fixed)
         return Values(valid, fixed=fixed)
     return _varlena_column(buf, attribute, filler, turn, chunks, valid)
 
@@ -184,19 +188,17 @@ def column_of(
 def _varlena_column(
     buf: NDArray[np.uint8], attribute: Attributes, filler: NDArray[np.uint8], turn: NDArray[np.int64], chunks: Chunks, valid: Mask
 ) -> Values:
-    sizes, external = (np.empty(len(valid), np.int64) for _ in range(2))
-    total, bad = measure(buf, attribute, len(filler), turn, chunks, sizes, external)
-    if total == _WRONG_CHUNKS:
+    offsets, external = np.empty(len(valid) + 1, np.int64), np.empty(len(valid), np.int64)
+    absent, bad = measure(buf, attribute, len(filler), turn, chunks, offsets, external)
+    if absent == _WRONG_CHUNKS:
         raise CorruptTuple("missing or extra chunks of a TOAST value", row=bad)
-    if total == _WRONG_SIZE:
+    if absent == _WRONG_SIZE:
         raise CorruptTuple("compressed data is corrupt", row=bad)
-    offsets = np.zeros(len(valid) + 1, np.int64)
-    np.cumsum(sizes, out=offsets[1:])
-    out = np.empty(total, np.uint8)
+    out = np.empty(offsets[-1], np.uint8)
     bad = collect(buf, attribute, filler, external, chunks, offsets, out)
     if bad >= 0:
         raise CorruptTuple("compressed data is corrupt", row=bad)
-    unchanged = external == _UNCHANGED
-    if not unchanged.any():
+    if not absent:
         return Values(valid, offsets=offsets, data=out)
+    unchanged = external == _UNCHANGED
     return Values(valid & ~unchanged, offsets=offsets, data=out, unchanged=unchanged)

@@ -50,8 +50,11 @@ def timestamps_to_arrow(values: Values, pg_type: PgType, typmod: int, style: Arr
     if style.times == "text":
         return string_array(format_timestamps(values, pg_type, style.text), values.valid)
     stamps, bounds = values.as_dtype("<i8"), np.iinfo(np.int64)
+    kind, latest = arrow_times(pg_type, typmod, style), bounds.max - UNIX_TO_POSTGRES_USECS
+    if style.times != "bounded" and len(stamps) and bounds.min < stamps.min() and stamps.max() < latest:  # as in most columns
+        return primitive_array(stamps + UNIX_TO_POSTGRES_USECS, values.valid, kind)
     endless = (stamps == bounds.min) | (stamps == bounds.max)
-    beyond = values.valid & ~endless & (stamps >= bounds.max - UNIX_TO_POSTGRES_USECS)
+    beyond = values.valid & ~endless & (stamps >= latest)
     if bool(beyond.any()):
         late = format_timestamps(values.take(np.flatnonzero(beyond)[:1]), pg_type, style.text).to_list()[0]
         raise UsageError(
@@ -64,7 +67,7 @@ def timestamps_to_arrow(values: Values, pg_type: PgType, typmod: int, style: Arr
         if odd is not None:
             raise _out_of_range("timestamp", format_timestamps(odd, pg_type, TextStyle()))
         moved = np.clip(moved, *limits)
-    return primitive_array(moved, values.valid, arrow_times(pg_type, typmod, style))
+    return primitive_array(moved, values.valid, kind)
 
 
 def _outside(values: Values, moved: NDArray, endless: Mask, limits: tuple[int, int]) -> Values | None:

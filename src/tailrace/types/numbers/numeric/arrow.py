@@ -54,16 +54,16 @@ def _scale_numerics(starts: Any, data: Any, valid: Any, scale: Any, limit_high: 
                 here += 2
             # The group's last decimal place is 4 * group: keep the places down to -scale, refuse to lose others.
             keep = min(max(4 * group + scale + 4, 0), 4)
-            factor = np.uint64(1)
-            for _ in range(4 - keep):
-                factor *= np.uint64(10)
-            if digit % factor != np.uint64(0):
-                return words, row
-            digit //= factor
-            factor = np.uint64(1)
-            for _ in range(keep):
-                factor *= np.uint64(10)
-            if high > limit_high // factor:
+            factor = np.uint64(10_000)
+            if keep < 4:
+                factor = np.uint64(1)
+                for _ in range(keep):
+                    factor *= np.uint64(10)
+                beyond = np.uint64(10_000) // factor
+                if digit % beyond != np.uint64(0):
+                    return words, row
+                digit //= beyond
+            if high and high > limit_high // factor:  # a division takes longer than all the rest
                 return words, row
             small = (low & low_half) * factor + digit
             large = (low >> half) * factor + (small >> half)
