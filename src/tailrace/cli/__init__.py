@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import mmap
 import re
 import sys
 import warnings
@@ -20,9 +21,13 @@ _EXTRAS = {
 }  # fmt: skip
 """What brings the packages that not everybody needs."""
 _OUT_OF_MEMORY = "out of memory\nHINT:  Give this process more (ulimit -v, its container), or decode less at once, in smaller windows (--window)."
-_NO_ROOM = ("can't start new thread", "failed to map segment from shared object", "cannot allocate memory")
-"""What Python and the dynamic linker say without a MemoryError."""
-
+_NO_ROOM = (
+    "can't start new thread", "failed to map segment from shared object", "cannot allocate memory", "error return without exception set",
+    "returned null without setting an exception",
+)  # fmt: skip
+"""What Python and the dynamic linker say without a MemoryError; the last two where there was no room for that itself."""
+_SPARE = 4 << 20
+"""Bytes that are kept free, to say that there are no more."""
 
 _SETTING = re.compile(r"\b(numeric|arrays|times|on_error)=(\w+)")
 """As hints have settings, in the words of Python and of Spark's options."""
@@ -36,8 +41,10 @@ def main() -> None:
     ready_streams()
     with ending(), warnings.catch_warnings():
         warnings.showwarning = partial(_warned, warnings.showwarning)
+        spare = list[mmap.mmap]()
         try:
             try:
+                spare.append(mmap.mmap(-1, _SPARE))
                 with without_collector():
                     from tailrace.cli.verbs import app  # noqa: PLC0415 - what is missing, and who interrupts, is met in here
 
@@ -51,7 +58,8 @@ def main() -> None:
             if error.name not in _EXTRAS:
                 raise
             _fail(f"{error.name} is not installed\nHINT:  pip install 'tailrace[{_EXTRAS[error.name]}]'")
-        except (MemoryError, RuntimeError, ImportError) as error:
+        except (MemoryError, RuntimeError, ImportError, SystemError) as error:
+            spare.clear()
             if not isinstance(error, MemoryError) and not any(words in str(error).lower() for words in _NO_ROOM):
                 raise
             _fail(_OUT_OF_MEMORY)
