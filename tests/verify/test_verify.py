@@ -321,6 +321,8 @@ def test_each_damage_is_found(server: Server, tmp_path: Path, seed: int, format:
     kinds = {LOST: MISSING, DOUBLED: EXTRA}
     assert told == {key: kinds.get(how, OTHER) for key, how in damaged.items()}
     assert found.found.rows == len(damaged)
+    [few] = _compared(server, lake, listed=3).values()
+    assert (len(few.listed), few.found.rows) == (3, len(damaged))
 
 
 def test_rows_without_a_key(server: Server, tmp_path: Path) -> None:

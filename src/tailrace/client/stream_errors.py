@@ -27,8 +27,8 @@ def explained(error: TailraceError) -> TailraceError:
         return MissingHistory(
             error.message, sqlstate=GONE,
             hint="The server did not keep what was not received yet (wal_keep_size, or a physical slot would have it keep that). Have the segments "
-            "that are missing brought from the server's own archive (--restore-command); or begin anew, with an empty state location or another "
-            "directory: a lake then needs --resync.",
+            "that are missing brought from the server's own archive (restore_command, which tailrace slot set gives a state location); or begin "
+            "anew, with an empty state location or another directory: a lake then needs --resync.",
         )  # fmt: skip
     if error.sqlstate == GONE and _HISTORY in error.message:
         return UsageError(

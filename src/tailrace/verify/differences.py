@@ -82,11 +82,11 @@ class RowDifference:
 
 
 def row_differences(
-    found: Differences, key: Sequence[str], names: Sequence[str], first: RowsAt, second: RowsAt
+    found: Differences, key: Sequence[str], names: Sequence[str], first: RowsAt, second: RowsAt, most: int
 ) -> list[RowDifference]:
-    """The rows that are held, in the order of their keys. `names` are those of the first side's columns, by which both are told; `first` and
-    `second` give rows by their places."""
-    return sorted(_row_differences(found, key, names, first, second), key=_place)
+    """The first of the rows that are held, in the order of their keys. `names` are those of the first side's columns, by which both are told;
+    `first` and `second` give rows by their places."""
+    return sorted(_row_differences(found, key, names, first, second), key=_place)[:most]
 
 
 def _place(one: RowDifference) -> list[tuple[int, str]]:

@@ -123,7 +123,8 @@ class _TableLooks:
         listed: list[RowDifference] = []
         if found.rows and self.listed:
             names = [each.name for each in self.table.hashes.columns]
-            listed = row_differences(found.first(self.listed), self.table.hashes.key, names, *(each.rows for each in self.first))
+            few, (publisher, subscriber) = found.first(self.listed), self.first
+            listed = row_differences(few, self.table.hashes.key, names, publisher.rows, subscriber.rows, self.listed)
         moved = np.concatenate(undecided) if undecided else np.zeros(0, np.uint64)
         return SubscriberTable(self.table, rows, found, listed, moved)
 

@@ -68,7 +68,7 @@ def _compared(
         sums, lambda each: one.numbers(runner, each), lambda each: two.numbers(runner, each), is_keyed=bool(columns.key)
     )
     few = found.first(listed)
-    rows = row_differences(few, columns.key, columns.names, one.rows, two.rows) if found.rows and listed else []
+    rows = row_differences(few, columns.key, columns.names, one.rows, two.rows, listed) if found.rows and listed else []
     table = second[1] or first[1]
     assert table is not None, "one of both is there"
     note = f"one lake does not have column {', '.join(others)}" if others else ""

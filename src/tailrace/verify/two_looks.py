@@ -116,10 +116,12 @@ class TwoServers:
             late = [each for each in states if max(map(Lsn.parse, each[3:])) < lsn]
             if not late:
                 return
-            if states != before:
-                waits, before = patience(), states
-            if not waits():
-                raise _stuck(late[0], lsn)
+            ends = [each[3:] for each in states]  # workers come and go though nothing is applied
+            if ends != before:
+                waits, before = patience(), ends
+            disabled = [each for each in late if not each[1]]
+            if disabled or not waits():
+                raise _stuck((disabled or late)[0], lsn)
 
 
 def patience() -> Callable[[], bool]:

@@ -180,7 +180,7 @@ class Verification:
             ask = rows_of.rows if rows_of is not None else sides.lake.rows
             few = found.first(self.options.listed)
             names = sides.columns.names
-            listed = row_differences(few, sides.columns.key, names, ask, sides.lake.rows)
+            listed = row_differences(few, sides.columns.key, names, ask, sides.lake.rows, self.options.listed)
         return TableCompared(oid, sides, server.rows, found, listed)
 
 
