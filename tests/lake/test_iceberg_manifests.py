@@ -99,10 +99,8 @@ def test_a_block_with_more_than_its_records(plain: Plain) -> None:
     header, _, block = plain.listed.partition(mark)
     count, size, rest = block[:1], block[1:3], block[3:-16]
     length = (size[0] & 0x7F | size[1] << 7) >> 1
-    assert (count, length) == (
-        b"\x02",
-        len(rest),
-    )  # one record, as a zigzag number of one byte, and the block's size as one of two
+    # One record, as a zigzag number of one byte, and the block's size as one of two.
+    assert (count, length) == (b"\x02", len(rest))
     longer = (length + 1) << 1
     data = header + mark + count + bytes([longer & 0x7F | 0x80, longer >> 7]) + rest + b"\0" + mark
     with pytest.raises(ValueError, match="1 bytes are left behind the last record"):

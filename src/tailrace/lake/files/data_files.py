@@ -24,7 +24,7 @@ from tailrace.delta_log.file_bounds import FileBounds, row_count
 from tailrace.delta_log.file_statistics import EXACT, FileStatistics
 from tailrace.lake.files.column_encodings import column_encodings
 from tailrace.lake.files.known_bounds import KnownBounds
-from tailrace.lake.files.rows import deleted_rows, file_rows, stored_rows
+from tailrace.lake.files.rows import deleted_rows, file_rows, stored_row_count
 from tailrace.storage.store import Store
 
 MOST_ROWS = 1 << 20
@@ -199,7 +199,7 @@ class DataFiles:
         """How many rows it has, those that are deleted among them."""
         if file.path not in self._counts:
             count = row_count(file)
-            self._counts[file.path] = stored_rows(self.store, file) if count is None else count
+            self._counts[file.path] = stored_row_count(self.store, file) if count is None else count
         return self._counts[file.path]
 
     def bounds(self, files: Sequence[DataFile], columns: Sequence[str]) -> dict[str, FileBounds]:

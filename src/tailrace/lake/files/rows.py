@@ -88,8 +88,8 @@ def deleted_rows(store: Store, file: DataFile) -> Positions:
         raise _damaged(file, f'Its deletion vector\'s file "{name}" is not there.') from None
 
 
-def stored_rows(store: Store, file: DataFile) -> int:
-    """How many the file has, those that are deleted among them. Raises CorruptFile."""
+def stored_row_count(store: Store, file: DataFile) -> int:
+    """Of a file, with those that are deleted. Raises CorruptFile."""
     with _opened(store, file) as parquet:
         return int(parquet.metadata.num_rows)
 
