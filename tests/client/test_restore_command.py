@@ -278,6 +278,27 @@ def test_of_a_slot(theirs: Path, tailrace: Run, tmp_path: Path) -> None:
         check_equal(out, expected)
 
 
+def test_of_a_mirror(theirs: Path, tailrace: Run, tmp_path: Path) -> None:
+    """A run that was stopped for too long goes on with the command that it is given then, and keeps it."""
+    state, command = tmp_path / "state", f"cp {theirs}/%f %p 2> /dev/null"
+    with _archiving(18, theirs, dbname="app") as server:
+        server.say("CREATE TABLE t (id int PRIMARY KEY, v text)", "INSERT INTO t VALUES (0, 'first')")
+        words = ("mirror", server.dsn(), "--database", "app", "--to", tmp_path / "lake", "--state", state)
+        code, _, err = tailrace(*words)
+        assert code == 0, err
+        server.say("INSERT INTO t SELECT i, repeat('x', 300) FROM generate_series(1, 10000) i")
+        _remove(server, Lsn.parse(server.flush_lsn()))
+        for more, message in (((), "has already been removed"), (("--restore-command", "cp %x"), 'unexpected placeholder "%x"')):
+            code, _, err = tailrace(*words, *more)
+            assert (code, message in err) == (1, True), err
+        code, _, err = tailrace(*words, "--restore-command", command)
+        assert code == 0, err
+        code, out, err = tailrace("verify", server.dsn(), "--database", "app", "--to", tmp_path / "lake")
+        assert code == 0, out + err
+    _, out, _ = tailrace("slot", "set", "--state", state)
+    assert f"restore_command\t{command}\n" in out
+
+
 def test_of_wal_receive(theirs: Path, tmp_path: Path) -> None:
     with _archiving(18, theirs) as server:
         _leave_behind(server, tmp_path / "a")

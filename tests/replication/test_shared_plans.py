@@ -81,6 +81,16 @@ def _fill(server: Server) -> None:
     server.say(*["INSERT INTO t (v) SELECT repeat('x', 500) FROM generate_series(1, 2000)"] * 8)
 
 
+def _come_together(consumers: list[_Consumer], plans: SharedPlans) -> None:
+    """A server writes records by itself too, and who polled before one of them is a window behind."""
+    until = time.monotonic() + 60
+    while len({id(each.plans[-1]) for each in consumers}) > 1:
+        assert time.monotonic() < until
+        time.sleep(0.01)  # what somebody saw a moment ago holds for all
+        for each in consumers:
+            each.poll(plans)
+
+
 def _alone(location: SlotLocation) -> list[list[Line]]:
     found = []
     with _consumers(location) as consumers:
@@ -99,7 +109,7 @@ def test_slots_that_begin_apart_come_together(server: Server, location: SlotLoca
             each = dice.choice(waiting)
             if not each.poll(plans):
                 waiting.remove(each)
-        assert len({id(each.plans[-1]) for each in consumers}) == 1
+        _come_together(consumers, plans)
         assert len({id(plan) for each in consumers for plan in each.plans}) < sum(len(each.plans) for each in consumers) / 2
         for _ in range(3):  # at the end of the log
             server.say("INSERT INTO t (v) VALUES ('y')")
@@ -145,4 +155,4 @@ def test_who_comes_back_amid_a_window_is_given_the_rest(location: SlotLocation) 
             pass
     given = slow.given + rest.given
     assert given == quick.given[-len(given) :]
-    assert rest.plans[-1] is quick.plans[-1]
+    assert any(plan is quick.plans[-1] for plan in rest.plans)  # behind it may be what the server has written by itself since

@@ -222,12 +222,14 @@ def _row_of(done: WindowApplied, changes: int, at: datetime | None, lag: float) 
 
 def _acquired(asked: AskedSlot, pace: Pace, runner: Runner, *, is_new: bool) -> AcquiredSlot:
     """The slot, which is made first if it is new."""
+    how = HowReceived(restore_command=asked.restore_command)
     if is_new:
         command = CreateReplicationSlot(
             name=asked.name, source=asked.source, database=asked.database, plugin=_NO_PLUGIN, catalog=asked.captured
         )
-        location, new = new_slot(command, asked.state, On.LOCAL, pace.window, HowReceived(restore_command=asked.restore_command))
+        location, new = new_slot(command, asked.state, On.LOCAL, pace.window, how)
         return finish(new.acquire(location, runner, pace.window))
+    how.check()
     location = SlotLocation.open(asked.state, warn=warn)
     slot = location.slot(asked.name)
     if asked.restore_command and not is_dsn(asked.source):
@@ -241,7 +243,7 @@ def _acquired(asked: AskedSlot, pace: Pace, runner: Runner, *, is_new: bool) -> 
                 hint="Give each lake a slot of its own: --slot NAME, or another state location.", sqlstate="55000",
             )  # fmt: skip
     if is_dsn(asked.source):
-        log = log_of_server(asked.source, asked.state, warn).log
+        log = log_of_server(asked.source, asked.state, warn, restore_command=asked.restore_command).log
         if not pace.follows:
             log.catch_up(warn)
     return finish(acquire(location, asked.name, runner, pace.window))
