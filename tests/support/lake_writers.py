@@ -15,6 +15,7 @@ from typing import Any
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 from deltalake.exceptions import DeltaError
 
+from tailrace.errors import UsageError
 from tailrace.lake import changelog, mirror
 from tailrace.lake.reading import read_table
 from tailrace.lake.target_tables import TroubleWarning
@@ -66,7 +67,7 @@ def act(name: str, folder: str, times: int = 1, at: float = 0, pause: float = 0)
             try:
                 FOREIGN[name](log.parent)
                 done += 1
-            except (DeltaError, OSError):  # it lost, or the folder has another name by now
+            except (DeltaError, OSError, UsageError):  # it lost, or the folder has another name by now
                 pass
         time.sleep(pause)
     return done
