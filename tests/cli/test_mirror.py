@@ -402,7 +402,7 @@ def _kill(server: Server, mirrors: list[tuple[Place, Path]], *, kills: int) -> N
             number = dice.randrange(len(mirrors))
             process = running[number]
             assert process is not None
-            if dice.random() < 0.7:
+            if dice.random() < 0.7 or (hit + 1 == kills and not at_work):
                 at_work += _first_line(process)
                 time.sleep(dice.random() * 0.5)
             else:
