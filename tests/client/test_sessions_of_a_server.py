@@ -42,6 +42,8 @@ def test_they_alone_keep_no_log(tailrace: Run, tmp_path: Path) -> None:
             return out
 
         server.say("CREATE TABLE t1 (id int)")
+        code, out, err = tailrace("history", server.dsn(), "t1")  # of the database that the connection string names
+        assert (code, "create" in out.lower()) == (0, True), err
         assert session() == "t1\n"
         for number in range(2, 6):
             server.say(f"CREATE TABLE t{number} (id int)")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tailrace.cli.arguments import give_source_options, parse_window
+from tailrace.cli.arguments import database_of, give_source_options, parse_window
 from tailrace.cli.choice import On
 from tailrace.cli.loading import loading
 from tailrace.cli.verbs.options import (
@@ -28,7 +28,7 @@ def blame(
     source: SourceArgument,
     table: TableArgument,
     key: Annotated[str, typer.Argument(help="The row: the value of its key, or NAME=VALUE, with commas between several.")],
-    database: TableDatabaseOption,
+    database: TableDatabaseOption = "",
     catalog: CatalogOption = None,
     index: IndexOption = None,
     window: WindowOption = "",
@@ -38,6 +38,7 @@ def blame(
     source_option: SourceOptions = None,
 ) -> None:
     """Show every version of the rows that once had this key: when, by which transaction, what was done, and which columns it changed."""
+    database = database_of(source, database)
     size = parse_window(window)
     give_source_options(source_option, source, catalog)
     restore_with(source, restore_command)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tailrace.cli.arguments import give_source_options, parse_window
+from tailrace.cli.arguments import database_of, give_source_options, parse_window
 from tailrace.cli.choice import On
 from tailrace.cli.loading import loading
 from tailrace.cli.verbs.options import (
@@ -23,7 +23,7 @@ from tailrace.sources.named import restore_with
 def history(
     source: SourceArgument,
     table: TableArgument,
-    database: TableDatabaseOption,
+    database: TableDatabaseOption = "",
     catalog: CatalogOption = None,
     index: IndexOption = None,
     window: WindowOption = "",
@@ -33,6 +33,7 @@ def history(
     source_option: SourceOptions = None,
 ) -> None:
     """Tell what became of the tables that were ever called so: created, altered, renamed, rewritten, truncated, dropped."""
+    database = database_of(source, database)
     size = parse_window(window)
     give_source_options(source_option, source, catalog)
     restore_with(source, restore_command)

@@ -33,7 +33,9 @@ LiveSourceArgument = Annotated[
     ),
 ]
 TableArgument = Annotated[str, typer.Argument(help="The table, schema.name as in SQL.")]
-TableDatabaseOption = Annotated[str, typer.Option("--database", help="The table's database.")]
+TableDatabaseOption = Annotated[
+    str, typer.Option("--database", help="The table's database, if the connection string names none.")
+]
 CatalogOption = Annotated[str | None, typer.Option("--catalog", help="Captured catalog state: a file, or its URL in a store.")]
 WalCatalogOption = Annotated[
     str | None, typer.Option("--catalog", help="Captured catalog state, for WAL alone: a file, or its URL in a store.")

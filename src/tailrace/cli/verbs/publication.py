@@ -7,14 +7,16 @@ from typing import Annotated
 
 import typer
 
-from tailrace.cli.arguments import parse_lsn
+from tailrace.cli.arguments import database_of, parse_lsn
 from tailrace.cli.choice import On
 from tailrace.cli.loading import loading
 from tailrace.cli.verbs.options import JsonOption, OnOption, SourceArgument, WalCatalogOption
 
 app = typer.Typer(help="Publications.", no_args_is_help=True)
 StateOption = Annotated[Path, typer.Option("--state", help="State location: the directory in which publications are kept.")]
-DatabaseOption = Annotated[str, typer.Option("--database", help="Database whose tables are published.")]
+DatabaseOption = Annotated[
+    str, typer.Option("--database", help="Database whose tables are published, if the connection string names none.")
+]
 AtOption = Annotated[
     str,
     typer.Option("--at", help="For transactions that commit here or later, instead of behind the end of the log.", metavar="LSN"),
@@ -24,11 +26,11 @@ AtOption = Annotated[
 @app.command()
 def create(
     statement: Annotated[str, typer.Argument(help="What stands behind CREATE PUBLICATION, or all of it.", metavar="STATEMENT")],
-    source: SourceArgument, database: DatabaseOption, state: StateOption, catalog: WalCatalogOption = None, at: AtOption = "",
+    source: SourceArgument, state: StateOption, database: DatabaseOption = "", catalog: WalCatalogOption = None, at: AtOption = "",
     on: OnOption = On.AUTO, as_json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Define a publication, as CREATE PUBLICATION does."""
-    lsn = parse_lsn(at)
+    database, lsn = database_of(source, database), parse_lsn(at)
     with loading():
         from tailrace.cli import publication
 
@@ -38,11 +40,11 @@ def create(
 @app.command()
 def alter(
     statement: Annotated[str, typer.Argument(help="What stands behind ALTER PUBLICATION, or all of it.", metavar="STATEMENT")],
-    source: SourceArgument, database: DatabaseOption, state: StateOption, catalog: WalCatalogOption = None, at: AtOption = "",
+    source: SourceArgument, state: StateOption, database: DatabaseOption = "", catalog: WalCatalogOption = None, at: AtOption = "",
     on: OnOption = On.AUTO, as_json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Change a publication that is defined here, as ALTER PUBLICATION does."""
-    lsn = parse_lsn(at)
+    database, lsn = database_of(source, database), parse_lsn(at)
     with loading():
         from tailrace.cli import publication
 
@@ -52,11 +54,11 @@ def alter(
 @app.command()
 def drop(
     names: Annotated[str, typer.Argument(help="What stands behind DROP PUBLICATION, or all of it.", metavar="STATEMENT")],
-    source: SourceArgument, database: DatabaseOption, state: StateOption, catalog: WalCatalogOption = None, at: AtOption = "",
+    source: SourceArgument, state: StateOption, database: DatabaseOption = "", catalog: WalCatalogOption = None, at: AtOption = "",
     on: OnOption = On.AUTO, as_json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Drop publications that are defined here, as DROP PUBLICATION does. What a log was told with before stays."""
-    lsn = parse_lsn(at)
+    database, lsn = database_of(source, database), parse_lsn(at)
     with loading():
         from tailrace.cli import publication
 
@@ -65,11 +67,11 @@ def drop(
 
 @app.command()
 def ls(
-    source: SourceArgument, database: DatabaseOption, state: StateOption, catalog: WalCatalogOption = None, at: AtOption = "",
+    source: SourceArgument, state: StateOption, database: DatabaseOption = "", catalog: WalCatalogOption = None, at: AtOption = "",
     on: OnOption = On.AUTO, as_json: JsonOption = False,
 ) -> None:  # fmt: skip
     """List publications, those defined here and the source's own, as \\dRp of psql does."""
-    lsn = parse_lsn(at)
+    database, lsn = database_of(source, database), parse_lsn(at)
     with loading():
         from tailrace.cli import publication
 
@@ -78,12 +80,12 @@ def ls(
 
 @app.command()
 def show(
-    source: SourceArgument, database: DatabaseOption, state: StateOption,
+    source: SourceArgument, state: StateOption, database: DatabaseOption = "",
     name: Annotated[list[str] | None, typer.Option("--name", help="Only this one; may be given more than once.")] = None,
     catalog: WalCatalogOption = None, at: AtOption = "", on: OnOption = On.AUTO, as_json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Show publications with their tables, as \\dRp+ of psql does."""
-    lsn = parse_lsn(at)
+    database, lsn = database_of(source, database), parse_lsn(at)
     with loading():
         from tailrace.cli import publication
 
