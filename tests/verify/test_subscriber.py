@@ -386,3 +386,9 @@ def test_what_is_refused(pair: tuple[Server, Server], tmp_path: Path) -> None:
     until(lambda: subscriber.sql("SELECT DISTINCT srsubstate::text FROM pg_subscription_rel") == [("r",)])
     source.say("DROP PUBLICATION p")
     assert 'publication "p" does not exist at the source' in refused()
+    with Served(source.data_dir, tmp_path / "served", dbname=source.dbname) as served:
+        done = ran("verify", served.dsn(), "--to", to)
+        assert (done.returncode, "is compared with the PostgreSQL server, and SOURCE is tailrace's own" in done.stderr) == (
+            2,
+            True,
+        ), done.stderr

@@ -65,13 +65,18 @@ class TwoServers:
     @classmethod
     @contextmanager
     def connected(cls, dsn: str, database: str, subscriber: str) -> Iterator[TwoServers]:
-        """Raises UsageError for a publisher in recovery, and PeerError as the servers do."""
+        """Raises UsageError for a publisher in recovery, and for a server of ours; PeerError as the servers do."""
         import psycopg  # noqa: PLC0415 - only those who connect need it
 
         try:
             with ExitStack() as stack:
                 source = [stack.enter_context(_session(dsn, dbname=database)) for _ in range(3)]
                 servers = cls(dsn, database, source, [stack.enter_context(_session(subscriber)) for _ in range(3)])
+                if "(tailrace " in (servers.source.info.parameter_status("server_version") or ""):
+                    raise UsageError(
+                        "a subscriber is compared with the PostgreSQL server, and SOURCE is tailrace's own",
+                        hint="Give the connection string of the server whose log is served.", sqlstate="0A000",
+                    )  # fmt: skip
                 if _value(servers.source, "SELECT pg_is_in_recovery()"):
                     raise UsageError(
                         "a subscriber cannot be compared with a server in recovery", hint="Give the primary's connection string.",
