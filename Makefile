@@ -14,7 +14,7 @@ WORKERS ?= 3
 SOAK_WORKERS ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak marathon every-way bounds test-matrix test-spark fuzz bench bench-small check test-extras wheels cases clean
+.PHONY: help demo test soak marathon busy-bgwriter every-way bounds test-matrix test-spark fuzz bench bench-small check test-extras wheels cases clean
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 16
@@ -37,6 +37,9 @@ soak: $(READY) ## tests that wait more than they work, or for a minute
 
 marathon: $(READY) ## what takes a quarter of an hour or more: PostgreSQL's whole regression and subscription suites on all majors (needs apt and perl), 300 kills of a consumer and its server, others' parsers of pgoutput and Debezium's engine on what we make (Go, Rust, Node.js, a JDK and Maven; what they read of recorded logs is in test), walks and damage drawn anew, how kernels are kept, the cases of test and test-matrix that do not run before a change lands
 	$(BIN)/python -m pytest -q -m marathon
+
+busy-bgwriter: $(READY) ## the suite on servers that log their running transactions after each write, and not every 15 s: a test that counts on a quiet log fails (needs npm)
+	$(BIN)/python tests/busy_bgwriter.py $(MAKE) --no-print-directory test
 
 every-way: $(READY) ## every recorded case, with every plugin, in every way in which a log can come, at so many at once as WORKERS says; it ends with their number
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal tests/test_every_way.py
