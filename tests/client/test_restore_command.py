@@ -231,7 +231,7 @@ def test_exit_statuses(theirs: Path, tmp_path: Path) -> None:
         began = time.monotonic()
         receiver.stop()
         thread.join()
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 30
 
 
 def test_placeholders(tmp_path: Path) -> None:

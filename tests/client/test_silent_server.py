@@ -31,7 +31,7 @@ def test_a_signal_ends_who_waits_for_it(tmp_path: Path) -> None:
                 time.sleep(1.5)
                 process.terminate()
                 try:
-                    process.wait(5)
+                    process.wait(20)
                 finally:
                     process.kill()
 
@@ -49,7 +49,7 @@ def test_a_consumer_takes_meanwhile_what_is_at_hand(tmp_path: Path) -> None:
             try:
                 until(lambda: file.exists() and "id[integer]:7" in file.read_text())
                 consumer.terminate()
-                assert consumer.wait(5) == 128 + 15
+                assert consumer.wait(20) == 128 + 15
             finally:
                 consumer.kill()
 
@@ -61,7 +61,7 @@ def test_a_command_is_not_waited_for_without_end(tmp_path: Path, monkeypatch: py
         with receiving(receiver) as reception:
             time.sleep(0.5)
             began = time.monotonic()
-        assert (time.monotonic() - began < 5, reception.failure) == (True, None)
+        assert (time.monotonic() - began < 30, reception.failure) == (True, None)
         monkeypatch.setattr(replication_connection, "_SILENT", 0.3)
         with pytest.raises(PeerError, match="no word from the server"):
             server_identity(dsn)
