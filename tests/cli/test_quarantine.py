@@ -48,7 +48,8 @@ def test_from_trouble_to_replay(server: Server, tmp_path: Path, tailrace: Run) -
     assert code == 0
     reason = 'column "total": numeric NaN does not fit decimal128(10, 2)'
     assert f"1 change of table public.invoices went into quarantine: {reason}\n" in err
-    assert [json.loads(line)["quarantined"] for line in out.splitlines()] == [{"public.invoices": 1}]
+    told = map(json.loads, out.splitlines())
+    assert [line["quarantined"] for line in told if "quarantined" in line] == [{"public.invoices": 1}]
 
     code, out, _ = tailrace("lake", "status", lake, "--json")
     status = json.loads(out)

@@ -108,7 +108,8 @@ def test_a_promotion(lives, tmp_path, write, above):
         found = _write(write, server.data_dir, tmp_path)
         if above:
             assert [(each.table, each.trouble) for each in found] == [("public.t", None)]
-            assert _write(write, server.data_dir, tmp_path) == []
+            again = _write(write, server.data_dir, tmp_path)  # the server may have written by itself
+            assert [each.trouble for each in again] in ([], [None])
             assert _state(tmp_path)["public.t"][1] == 2 + 381
             server.say("DELETE FROM t WHERE id = 1")
             assert [each.trouble for each in _write(write, server.data_dir, tmp_path)] == [None]

@@ -63,6 +63,7 @@ SMALL = Scanning(window=WindowSize(wal_bytes=1 << 17))
 def server():
     with Server(18, test_decoding=False) as running:
         running.say(*(statement for statement in WORK.split(";\n") if statement.strip()))
+        running.stop()  # what is written twice is one log
         yield running
 
 

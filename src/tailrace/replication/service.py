@@ -158,7 +158,7 @@ def _opened(
     try:
         if slot.invalidation_reason:
             raise invalidated(slot)
-        source = yield from open_source(slot.source, slot.restart_lsn, partial(check_slot, location, slot))
+        source = yield from open_source(slot.source, _looked_at_from(slot), partial(check_slot, location, slot))
         if slot.restart_lsn < source.segments.first_lsn:
             location.save(replace(slot, invalidation_reason=WAL_REMOVED))
             raise invalidated(slot)
@@ -176,6 +176,11 @@ def _opened(
     except BaseException:
         held.close()
         raise
+
+
+def _looked_at_from(slot: Slot) -> Lsn:
+    """Where the slot needs the log; or where a segment begins there, the record before that, by which the log is known again."""
+    return slot.restart_lsn if slot.fingerprint is None else min(slot.restart_lsn, slot.fingerprint.last)
 
 
 def _check_reaches_back(slot: Slot, needed_from: Lsn, segments: Segments) -> None:
