@@ -121,7 +121,7 @@ WRONG = {
     "slot get a --state s --upto-lsn 1": "pg_lsn",
     "slot peek a --state s --set nonesuch=1": "nonesuch",
     "slot receive a --state s": "give a file or a writer",
-    "slot receive a --state s -f - --create-slot .": "no database specified",
+    "slot receive a --state s -f - --create-slot .": "no database is named",
     "slot receive a --state s -f - --temporary": "options of a new slot need --create-slot",
     "slot advance a 1 --state s": "pg_lsn",
     "publication ls . --database d --state s --at 1": "pg_lsn",

@@ -76,6 +76,21 @@ def test_get_has_what_was_committed_before_it_was_asked(tailrace: Run, tmp_path:
         assert "there is what was received before" in err
 
 
+def test_receive_makes_one(tailrace: Run, tmp_path: Path) -> None:
+    """Of the database that the connection string names."""
+    state, file = tmp_path / "state", tmp_path / "out"
+    with Server(18, KEEPS, dbname="app") as server:
+        server.say("CREATE TABLE t (id int PRIMARY KEY)")
+        words = ("slot", "receive", "ours", "--state", state, "-f", file, "--endpos")
+        code, _, err = tailrace(*words, server.flush_lsn(), "--create-slot", server.dsn())
+        assert code == 0, err
+        server.say("INSERT INTO t VALUES (7)", "INSERT INTO t VALUES (8)")
+        code, _, err = tailrace(*words, server.flush_lsn(), "--create-slot", server.dsn(), "--if-not-exists")
+        assert code == 0, err
+        assert "id[integer]:7" in file.read_text()
+    assert "database\tapp\n" in tailrace("slot", "show", "ours", "--state", state)[1]
+
+
 def test_what_cannot_be_made(tailrace: Run, tmp_path: Path) -> None:
     state = ("--state", tmp_path / "state")
     with Server(18, dbname="app") as server:

@@ -150,7 +150,7 @@ def receive(
     ] = None,
     if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="With --create-slot: use the slot if it is there.")] = False,
     temporary: Annotated[bool, typer.Option(help="With --create-slot: drop the slot when this command ends, however it ends.")] = False,
-    database: Annotated[str, typer.Option(help="With --create-slot: database whose changes the slot gives.")] = "",
+    database: Annotated[str, typer.Option(help="With --create-slot: the slot's database, if the connection string names none.")] = "",
     plugin: Annotated[str, typer.Option(help="With --create-slot: output plugin.")] = "test_decoding",
     catalog: Annotated[str | None, typer.Option(help="With --create-slot: captured catalog state, for WAL alone.")] = None,
     two_phase: Annotated[bool, typer.Option("--two-phase", help="With --create-slot: give prepared transactions at PREPARE.")] = False,
@@ -163,9 +163,9 @@ def receive(
             hint="--json, --resume-at-end and -f are of files, --writer-option is of writers.",
             sqlstate="42601",
         )
-    if create_from is not None and not database:
-        raise UsageError("no database specified", hint="--create-slot needs --database.", sqlstate="42601")
-    if create_from is None and (if_not_exists or temporary or database or catalog or two_phase):
+    if create_from is not None:
+        database = database_of(create_from, database)
+    elif if_not_exists or temporary or database or catalog or two_phase:
         raise UsageError("options of a new slot need --create-slot", sqlstate="42601")
     upto, options, parameters, size = parse_lsn(endpos), parse_pairs(option), parse_parameters(parameter), parse_window(window)
     with loading():
