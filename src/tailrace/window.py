@@ -70,5 +70,8 @@ def parse_size(text: str) -> int:
     match = _SIZE.match(text)
     size = int(match[1]) * UNITS[match[2] or "B"] if match else 0
     if not size:
-        raise UsageError(f'invalid size: "{text}"', hint='Valid units are "B", "kB", "MB", "GB", and "TB".')
+        raise UsageError(
+            f'invalid size: "{text}"',
+            hint='Give a whole number of 1 or more. Valid units are "B", "kB", "MB", "GB", and "TB".',
+        )
     return size

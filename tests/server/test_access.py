@@ -298,7 +298,7 @@ def test_one_server_of_a_location(server: Server, tmp_path: Path) -> None:
         words[-1] = str(served.port)
         words[4] = str(tmp_path / "other")
         done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
-        assert f"could not bind 127.0.0.1 to port {served.port}" in done.stderr
+        assert f"could not bind 127.0.0.1 to port {served.port}: Address already in use\n" in done.stderr
 
 
 def test_what_would_be_served(server: Server, tmp_path: Path) -> None:

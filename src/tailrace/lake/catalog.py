@@ -347,4 +347,8 @@ def _catalog_from(facts: dict[str, Any], _: object) -> LakeCatalog:
 
 
 def no_lake(url: str) -> UsageError:
-    return UsageError(f'there is no lake at "{url}"', hint="tailrace mirror makes it.", sqlstate="42704")
+    return UsageError(
+        f'there is no lake at "{url}"',
+        hint="tailrace replicate makes it of a server, tailrace mirror of files, too.",
+        sqlstate="42704",
+    )

@@ -81,8 +81,10 @@ class SlotServer:
         try:
             listener = await asyncio.start_server(self._arrived, address, self.port)
         except OSError as error:
+            # The system's own words: asyncio's say the address once more.
+            reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error
             raise UsageError(
-                f'could not bind {address} to port {self.port}: {error.strerror or error}', sqlstate="55006",
+                f"could not bind {address} to port {self.port}: {reason}", sqlstate="55006",
                 hint=f"Is another server already running on port {self.port}? If not, wait a few seconds and retry.",
             ) from None  # fmt: skip
         self._listeners.append(listener)
