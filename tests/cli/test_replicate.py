@@ -174,3 +174,11 @@ def test_what_cannot_be_meant(server: Server, tmp_path: Path, tailrace: Run) -> 
         status, _, said = tailrace("replicate", *words)
         assert status == 1
         assert message in said
+    for words, message in (
+        (("--to", "nosuch://bucket/lake"), "is of a kind of store that is not known"),
+        (("--to", str(tmp_path / "lake"), "--layout", "none"), '"none"'),
+    ):
+        status, _, said = tailrace("replicate", server.dsn(), "--publication", "p", *words)
+        assert status == 1
+        assert message in said
+        assert "are kept in" not in said

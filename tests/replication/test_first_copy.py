@@ -325,8 +325,10 @@ def test_killed_while_it_copies(server: Server, tmp_path: Path, kills: int) -> N
     assert different(server, LocalStore(tmp_path / "lake")) == []
 
 
-def test_a_killed_run_is_gone_on_with(server: Server, tmp_path: Path) -> None:
-    """Tables that are finished stay, and take part in what happened since; the others are copied as they are by then."""
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "asked to end"])
+def test_a_run_that_has_ended_is_gone_on_with(server: Server, tmp_path: Path, number: signal.Signals) -> None:
+    """Tables that are finished stay, and take part in what happened since; the others are copied as they are by then. Who is asked to end before the
+    end says so by its status."""
     server.say(
         "CREATE TABLE a (id int PRIMARY KEY, v text)", "INSERT INTO a SELECT g, 'first' FROM generate_series(1, 100) g",
         "CREATE TABLE b (id int PRIMARY KEY, v text)", "INSERT INTO b SELECT g, repeat(md5(g::text), 20) FROM generate_series(1, 20000) g",
@@ -336,7 +338,8 @@ def test_a_killed_run_is_gone_on_with(server: Server, tmp_path: Path) -> None:
         until(lambda: process.poll() is not None or _copied(tmp_path) == {"a"})
         server.say("UPDATE a SET v = 'second' WHERE id < 10", "DELETE FROM a WHERE id = 50", "INSERT INTO a VALUES (101, 'new')")
         assert process.poll() is None
-        process.kill()
+        process.send_signal(number)
+        assert process.wait() == {signal.SIGKILL: -number, signal.SIGTERM: 128 + number}[number]
     assert _awaits(tmp_path)
     assert _copied(tmp_path) == {"a"}
     files = {path.name for path in (tmp_path / "lake/public.a").glob("*.parquet")}

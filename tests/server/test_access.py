@@ -299,18 +299,23 @@ def test_one_server_of_a_location(server: Server, tmp_path: Path) -> None:
         words[4] = str(tmp_path / "other")
         done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
         assert f"could not bind 127.0.0.1 to port {served.port}: Address already in use\n" in done.stderr
+        assert not (tmp_path / "other").exists()
 
 
 def test_what_would_be_served(server: Server, tmp_path: Path) -> None:
     hba = tmp_path / "hba.conf"
     hba.write_text("local all all trust\nhost all,replication app 10.0.0.0/8 trust # everybody there\n")
-    words = [TAILRACE, "serve", str(server.data_dir), "--state", str(tmp_path / "state"), "--hba", str(hba), "--check"]
+    roles = tmp_path / "roles.toml"
+    roles.write_text('[app]\nreplication = true\nslots = ["orders_*", "app"]\n[reader]\ndatabases = []\n')
+    files = ["--hba", str(hba), "--roles", str(roles)]
+    words = [TAILRACE, "serve", str(server.data_dir), "--state", str(tmp_path / "state"), *files, "--check"]
     told = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60).stdout
     assert "slots: none yet" in told
     assert (
         "access: app to all,replication from 10.0.0.0/8: trust\nwarning: the rule above trusts whoever comes from other machines"
         in told
     )
+    assert "role: app, replication; slots orders_*,app; without password\nrole: reader, no replication; databases none;" in told
 
 
 def _is_alone(served: Served) -> bool:

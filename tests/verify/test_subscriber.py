@@ -365,7 +365,9 @@ def test_as_who_may_little(pair: tuple[Server, Server]) -> None:
     assert verified().returncode == 1
     subscriber.say(f"REVOKE SELECT ON t FROM {role}")
     done = verified()
-    assert (done.returncode, "permission denied for table t" in done.stderr) == (2, True), done.stderr
+    assert (done.returncode, "permission denied for table t\nCONTEXT:  asked of the subscriber" in done.stderr) == (2, True), (
+        done.stderr
+    )
 
 
 def test_what_is_refused(pair: tuple[Server, Server], tmp_path: Path) -> None:
@@ -381,7 +383,7 @@ def test_what_is_refused(pair: tuple[Server, Server], tmp_path: Path) -> None:
     assert "--repair is for a lake" in refused("--repair")
     assert "are for a lake" in refused("--state", str(tmp_path))
     _subscribed(pair, "CREATE TABLE t (id int PRIMARY KEY)")
-    assert 'subscription "x" does not exist' in refused("--subscription", "x")
+    assert 'subscription "x" does not exist\nHINT:  There are in this database: s' in refused("--subscription", "x")
     assert 'relation "x" does not exist' in refused("--table", "x")
     until(lambda: subscriber.sql("SELECT DISTINCT srsubstate::text FROM pg_subscription_rel") == [("r",)])
     source.say("DROP PUBLICATION p")

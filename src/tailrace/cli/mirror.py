@@ -119,8 +119,9 @@ class Watcher(Protocol):
     def tell(self, done: WindowApplied) -> None: ...
 
 
-def mirror(asked: AskedSlot, to: AskedLake, pace: Pace, until: Until, *, as_json: bool, watcher: Watcher | None = None) -> None:
-    """Bring the lake up, and print where it then is."""
+def mirror(asked: AskedSlot, to: AskedLake, pace: Pace, until: Until, *, as_json: bool, watcher: Watcher | None = None) -> int:
+    """Bring the lake up, and print where it then is. The exit status: that of a signal which came before the end, where there is one; who follows
+    without, goes on until a signal comes."""
     runner = runner_for(asked.on, 0, Progress("", shown=False).tell)
     if isinstance(runner, LocalRunner):
         spare_pandas()
@@ -142,7 +143,7 @@ def mirror(asked: AskedSlot, to: AskedLake, pace: Pace, until: Until, *, as_json
                     copy_progress=shown.copied, copy_options=asked.copy_options,
                 )  # fmt: skip
                 reception.on_failure = worker.waiter.wake
-                with _ended_by(worker.stop):
+                with _ended_by(worker.stop) as ending:
                     worker.run()
         except TailraceError:
             if is_new and lake.catalog == before:  # nothing came of it
@@ -151,6 +152,8 @@ def mirror(asked: AskedSlot, to: AskedLake, pace: Pace, until: Until, *, as_json
     _clean_up(asked)
     if not as_json:
         sys.stdout.write(f"{lake.store.url} {_how_far(lake.catalog, slot.slot.confirmed_flush_lsn)}\n")
+    has_end = not pace.follows or until != Until()
+    return 128 + ending.signal if has_end and ending.signal else 0
 
 
 def _how_far(catalog: LakeCatalog | None, confirmed: Lsn) -> str:
@@ -294,13 +297,22 @@ def _clean_up(asked: AskedSlot) -> None:
         retention_of(log, warn).clean_up_after()
 
 
+@dataclass(slots=True)
+class _Ending:
+    """The signal that has come; 0: none."""
+
+    signal: int = 0
+
+
 @contextmanager
-def _ended_by(stop: Callable[[], None]) -> Iterator[None]:
+def _ended_by(stop: Callable[[], None]) -> Iterator[_Ending]:
     """Within the block SIGTERM and Ctrl-C call `stop`; who asks twice means now."""
+    ending = _Ending()
 
     def came(number: int, frame: object) -> None:
         put_back()
+        ending.signal = number
         stop()
 
     with handling(dict.fromkeys((signal.SIGTERM, signal.SIGINT), came), ignored_too=False) as put_back:
-        yield
+        yield ending

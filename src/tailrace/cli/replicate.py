@@ -24,8 +24,10 @@ from tailrace.storage.open_store import open_store
 from tailrace.storage.state_location import StateLocation
 
 
-def replicate(asked: AskedSlot, to: AskedLake, pace: Pace, until: Until, status: str, *, as_json: bool) -> None:
-    """Until what is asked for is in the lake, or a signal comes. The server is examined before there is a slot; later trouble is met as it comes."""
+def replicate(asked: AskedSlot, to: AskedLake, pace: Pace, until: Until, status: str, *, as_json: bool) -> int:
+    """Until what is asked for is in the lake, or a signal comes; gives the exit status. The server is examined before there is a slot; later trouble
+    is met as it comes."""
+    to.open(stages_here=True)  # what is wrong with it is said first
     if not exists(asked.name, asked.state):
         check_server(asked.source, asked.database, _published_there(asked, to))
     standing = LakeStanding(to.url, f"database {asked.database}")
@@ -34,7 +36,7 @@ def replicate(asked: AskedSlot, to: AskedLake, pace: Pace, until: Until, status:
             url = stack.enter_context(status_page(status, standing))
             _tell(f"status at {url}, and {url}metrics for Prometheus")
         _tell(f"slot and received log are kept in {asked.state}")
-        mirror(asked, to, pace, until, as_json=as_json, watcher=standing)
+        return mirror(asked, to, pace, until, as_json=as_json, watcher=standing)
 
 
 def state_of(lake: str, database: str) -> Path:

@@ -24,8 +24,8 @@ from tailrace.server.host_based_access import Method, parse_rules
 from tailrace.server.instance import Instance
 from tailrace.server.log import ServerLog
 from tailrace.server.malloc import keep_what_is_freed
-from tailrace.server.roles import parse_roles
-from tailrace.server.server import SlotServer
+from tailrace.server.roles import Role, parse_roles
+from tailrace.server.server import SlotServer, check_addresses
 from tailrace.server.settings import ServerSettings
 from tailrace.server.tls import load_tls
 from tailrace.sources.dsn import without_password
@@ -60,6 +60,8 @@ def serve_slots(source: str, settings: ServerSettings, files: AccessFiles, on: O
     def say(text: str) -> None:
         log.say(0, "LOG", text)
 
+    if not settings.state.exists():
+        asyncio.run(check_addresses(settings))
     with log_at_hand(source, settings.state, say, tell=say, on_failure=ends.come) as (path, reception):
         instance = Instance(replace(settings, source=path), runner, log)
         SlotLocation.open_or_create(settings.state, instance.system, warn=lambda text: log.say(0, "WARNING", text))
@@ -132,4 +134,13 @@ def _said_of(instance: Instance, source: str) -> str:
         is_open = rule.method is Method.TRUST and rule.kind != "local"
         if is_open and (rule.networks is None or not all(network.is_loopback for network in rule.networks)):
             lines.append("warning: the rule above trusts whoever comes from other machines")
+    lines += [_said_of_role(name, role) for name, role in (settings.roles.known or {}).items()]
     return "\n".join(lines) + "\n"
+
+
+def _said_of_role(name: str, role: Role) -> str:
+    may = role.privileges
+    rights = ["replication" if may.replication else "no replication"]
+    restricted = (("databases", may.databases), ("slots", may.slots), ("publications", may.publications))
+    rights += [f"{what} {','.join(names) or 'none'}" for what, names in restricted if names is not None]
+    return f"role: {name}, {'; '.join([*rights, 'with password' if role.password else 'without password'])}"

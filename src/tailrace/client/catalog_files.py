@@ -236,5 +236,5 @@ def as_ours(error: Any, database: str, context: str = "") -> TailraceError:
     if any(each in message for each in _SHUT_OUT):
         used = used_by(error.pgconn) if error.pgconn else {}
         remedy = remedy_of(message, used.get("user", ""), database, sslmode=used.get("sslmode", ""))
-        return NotLetIn(message, detail=detail, hint=hint or remedy, sqlstate="28000")
+        return NotLetIn(message, detail=detail, hint=hint or remedy, context=context, sqlstate="28000")
     return PeerError(message, detail=detail, hint=hint, context=context, sqlstate=error.sqlstate or "08006")

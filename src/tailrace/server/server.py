@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,8 @@ from tailrace.server.settings import ServerSettings
 from tailrace.server.tls import Tls, load_tls
 from tailrace.storage.file_lock import FileLock
 
+Arrived = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None] | None]
+"""What is called for each connection."""
 _OURSELVES = 0
 _EVERY = 1.0
 """Seconds between two times that other processes are told who is connected, and memory is looked at."""
@@ -78,15 +81,7 @@ class SlotServer:
             await asyncio.sleep(_EVERY)
 
     async def _listen(self, address: str) -> None:
-        try:
-            listener = await asyncio.start_server(self._arrived, address, self.port)
-        except OSError as error:
-            # The system's own words: asyncio's say the address once more.
-            reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error
-            raise UsageError(
-                f"could not bind {address} to port {self.port}: {reason}", sqlstate="55006",
-                hint=f"Is another server already running on port {self.port}? If not, wait a few seconds and retry.",
-            ) from None  # fmt: skip
+        listener = await _listener(self._arrived, address, self.port)
         self._listeners.append(listener)
         self.port = listener.sockets[0].getsockname()[1]
 
@@ -145,6 +140,24 @@ class SlotServer:
         if self._lock is not None:
             self._lock.release()
         return not left
+
+
+async def check_addresses(settings: ServerSettings) -> None:
+    """Raises UsageError (55006) where somebody else listens: before anything is made, and in place of its being made in vain."""
+    for address in settings.listen_addresses:
+        (await _listener(lambda reader, writer: writer.close(), address, settings.port)).close()
+
+
+async def _listener(arrived: Arrived, address: str, port: int) -> asyncio.Server:
+    try:
+        return await asyncio.start_server(arrived, address, port)
+    except OSError as error:
+        # The system's own words: asyncio's say the address once more.
+        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error
+        raise UsageError(
+            f"could not bind {address} to port {port}: {reason}", sqlstate="55006",
+            hint=f"Is another server already running on port {port}? If not, wait a few seconds and retry.",
+        ) from None  # fmt: skip
 
 
 def _only_server_of(state: Path) -> FileLock:

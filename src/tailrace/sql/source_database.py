@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
@@ -190,6 +190,21 @@ class SourceDatabase:
 
             self.kept = KeptCatalogs(self.source, self.runner_for)
         return self.kept.tables(self.name, at, style)
+
+    def rows_at_source(self, query: str) -> list[tuple[Any, ...]] | None:
+        """What the server that the log is received from answers, in this database; None where there is none, or it does not answer."""
+        if (log := ReceivedLog.of(self.source)) is None:
+            return None
+        from tailrace.client.source_session import SourceSession  # noqa: PLC0415 - only those who connect need it
+
+        try:
+            session = SourceSession.opened(log.dsn, self.name)
+        except UsageError:  # those who ask are told that nothing is known
+            return None
+        try:
+            return session.rows(query)
+        finally:
+            session.close()
 
     def tell_untracked(self, catalog: str) -> None:
         """Say, once in a session, that a catalog is not tracked, and taken to be empty."""

@@ -102,7 +102,11 @@ def subscriptions_of(subscriber: Any, wanted: Sequence[str]) -> Subscriptions:
     there = {name: (oid, publications) for oid, name, publications in subscriber.execute(_SUBSCRIPTIONS).fetchall()}
     for each in wanted:
         if each not in there:
-            raise UsageError(f'subscription "{each}" does not exist', sqlstate="42704")
+            raise UsageError(
+                f'subscription "{each}" does not exist',
+                hint=f"There are in this database: {', '.join(there) or 'none'}.",
+                sqlstate="42704",
+            )
     if not there:
         raise UsageError(
             f'database "{subscriber.info.dbname}" of the subscriber has no subscription',

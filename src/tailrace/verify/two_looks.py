@@ -36,6 +36,7 @@ from tailrace.wire.copied_rows import SETTINGS
 PATIENCE = 60.0
 """Seconds in which a subscription is to apply something of what it lacks."""
 _MOMENT = 0.02
+_PUBLISHER, _SUBSCRIBER = "asked of the publisher, SOURCE", "asked of the subscriber"
 _APPLIED = """
 SELECT s.subname::text, s.subenabled, count(t.pid), coalesce(max(t.latest_end_lsn), '0/0')::text, {}
 FROM pg_subscription s LEFT JOIN pg_stat_subscription t ON t.subid = s.oid AND t.relid IS NULL
@@ -68,10 +69,13 @@ class TwoServers:
         """Raises UsageError for a publisher in recovery, and for a server of ours; PeerError as the servers do."""
         import psycopg  # noqa: PLC0415 - only those who connect need it
 
+        side = _PUBLISHER
         try:
             with ExitStack() as stack:
                 source = [stack.enter_context(_session(dsn, dbname=database)) for _ in range(3)]
+                side = _SUBSCRIBER
                 servers = cls(dsn, database, source, [stack.enter_context(_session(subscriber)) for _ in range(3)])
+                side = ""
                 if "(tailrace " in (servers.source.info.parameter_status("server_version") or ""):
                     raise UsageError(
                         "a subscriber is compared with the PostgreSQL server, and SOURCE is tailrace's own",
@@ -84,11 +88,13 @@ class TwoServers:
                     )  # fmt: skip
                 yield servers
         except psycopg.Error as error:
-            raise as_ours(error, database) from error
+            raise as_ours(error, database, side) from error
 
     @contextmanager
     def looked_at_twice(self, subscriptions: Subscriptions, tables: Sequence[SubscribedTable]) -> Iterator[tuple[Look, Look]]:
-        """Raises PeerError where the subscriber does not go on."""
+        """Raises PeerError where the subscriber does not go on, and as the servers do, with whose words these are."""
+        import psycopg  # noqa: PLC0415 - see above
+
         try:
             _lock(self._sources, [each.source for each in tables])
             lsn = self._snapshot_of_source(self._sources[0])
@@ -99,10 +105,19 @@ class TwoServers:
             self._await_applied(subscriptions, again)
             self._subscribers[1].execute("SELECT")
             yield Look(self._sources[0], self._subscribers[0], lsn), Look(self._sources[1], self._subscribers[1], again)
+        except psycopg.Error as error:
+            raise as_ours(error, self._database, self._who_refused()) from error
         finally:
             for each in (*self._sources, *self._subscribers):
-                if not each.closed:
+                if not each.closed and each.info.transaction_status.name != "IDLE":
                     each.execute("ROLLBACK")
+
+    def _who_refused(self) -> str:
+        """In whose transaction an error has just been raised; empty: in none."""
+        for side, sessions in ((_PUBLISHER, self._sources), (_SUBSCRIBER, self._subscribers)):
+            if any(each.info.transaction_status.name == "INERROR" for each in sessions):
+                return side
+        return ""
 
     def _snapshot_of_source(self, session: Any) -> Lsn:
         """Where the log was once it had been taken: what it has seen was committed before there."""

@@ -104,4 +104,5 @@ def mirror(
         url=to, options=options, numeric=numeric, arrays=arrays, times=times, deletion_vectors=not no_deletion_vectors,
         publications=publication or [], layout=layout, format=format, on_error=on_error,
     )  # fmt: skip
-    work.mirror(slot_asked, lake_asked, work.pace_of(size, seconds, follows=follow), work.until_of(moment), as_json=as_json)
+    pace = work.pace_of(size, seconds, follows=follow)
+    raise typer.Exit(work.mirror(slot_asked, lake_asked, pace, work.until_of(moment), as_json=as_json))

@@ -90,4 +90,4 @@ def replicate(
         publications=publication or [], layout=layout, format=format, on_error=on_error,
     )  # fmt: skip
     pace = mirror.pace_of(size, seconds, follows=not once)
-    work.replicate(asked, lake, pace, mirror.until_of(moment), status, as_json=as_json)
+    raise typer.Exit(work.replicate(asked, lake, pace, mirror.until_of(moment), status, as_json=as_json))

@@ -25,7 +25,7 @@ from tailrace.sql.query.system_functions import PREFIX, rows_type
 from tailrace.sql.source_database import SourceDatabase
 from tailrace.sql.sql_types import ARROW
 from tailrace.sql.views.catalog_values import interval_text
-from tailrace.sql.views.untracked_catalogs import UNREAD, built_in_rows, is_taken_for_empty, untracked_columns
+from tailrace.sql.views.untracked_catalogs import SOURCE_QUERIES, UNREAD, built_in_rows, is_taken_for_empty, untracked_columns
 from tailrace.sql.views.view_columns import SETTINGS_COLUMNS, catalog_columns, function_columns, views_of
 from tailrace.types.times.calendar import UNIX_TO_POSTGRES_USECS
 
@@ -100,6 +100,10 @@ class Relations:
             return self._catalogs.table(name)
         if name == "pg_roles":
             return self._roles(columns)
+        if (query := SOURCE_QUERIES.get(name)) and self.parameters.as_of is None:
+            rows = self.database.rows_at_source(query)
+            if rows is not None:
+                return table_of(columns, [list(row) for row in rows])
         if is_taken_for_empty(name):
             self.database.tell_untracked(name)
         return table_of(columns, list(built_in_rows(name)))

@@ -1,7 +1,8 @@
 """Catalogs that decoding does not track, and that clients join with those that it does: psql's `\\d`, above all.
 
-What every cluster has of them is written here. Of the others nothing is known, and they are read as empty: those whose rows only add lines, and then
-whoever reads them is told so. All else, sequences say, is refused (`Relations.columns_of`), for there psql would print something that is not so.
+What every cluster has of them is written here, and of which of them a server is asked, where the log is received from one. Of the others nothing is
+known, and they are read as empty: those whose rows only add lines, and then whoever reads them is told so. All else, sequences say, is refused
+(`Relations.columns_of`), for there psql would print something that is not so.
 """
 
 from __future__ import annotations
@@ -56,6 +57,11 @@ _REFUSED = frozenset(
         "pg_transform", "pg_ts_config_map", "pg_ts_parser", "pg_ts_template", "pg_user_mapping",
     }
 )  # fmt: skip
+SOURCE_QUERIES = {
+    "pg_subscription_rel": "SELECT srsubid::bigint, srrelid::bigint, srsubstate::text, (srsublsn - '0/0')::bigint FROM pg_subscription_rel"
+}
+"""What is asked of a server. By pg_subscription_rel a subscriber with origin = none finds out that its publisher has tables from others
+(check_publications_origin in subscriptioncmds.c)."""
 UNREAD = {"pg_am": frozenset({"amhandler"})}
 """Columns that they have on the server only."""
 COMPARED = Compared(__name__, "the columns of pg_attribute on a server", upto=18)
