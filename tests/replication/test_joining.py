@@ -201,6 +201,25 @@ def _joined(server: Server, home: Path, rows: int) -> None:
     server.say("ALTER PUBLICATION p ADD TABLE b")
 
 
+def test_the_newest_transaction_is_waited_for_too(tmp_path: Path) -> None:
+    """One that has written before the table was published, and is newer than all that have ended: a snapshot's xmax is not beyond it."""
+    with Server(18, SETTINGS, dbname="app") as server:
+        server.say(
+            "CREATE TABLE t (id int PRIMARY KEY)", "CREATE TABLE u (id int PRIMARY KEY)", "CREATE PUBLICATION p FOR TABLE u"
+        )
+        _mirrored(server, tmp_path)
+        with _following(server, tmp_path) as process, server.connect() as first, server.connect() as second:
+            first.execute("BEGIN; ALTER PUBLICATION p ADD TABLE t")
+            second.execute("BEGIN; INSERT INTO t VALUES (1)")
+            first.execute("COMMIT")
+            until(lambda: process.poll() is not None or bool(_catalog(tmp_path).joining))
+            time.sleep(2)
+            second.execute("INSERT INTO t VALUES (2); COMMIT")
+            _await_lake(server, tmp_path, process)
+        assert _rows(tmp_path, "t") == [{"id": 1}, {"id": 2}]
+        _verify(server, tmp_path)
+
+
 def test_others_go_on_while_it_is_copied(server: Server, tmp_path: Path) -> None:
     """They may be altered, too. The table has what happened to it meanwhile, though the run is killed, and stopped, and killed as it catches up."""
     _joined(server, tmp_path, 30000)

@@ -38,11 +38,6 @@ def oldest_running(ask: Ask) -> int:
     return int(ask("SELECT pg_snapshot_xmin(pg_current_snapshot())::text"))
 
 
-def next_to_run(ask: Ask) -> int:
-    """All that run now have smaller xids."""
-    return int(ask("SELECT pg_snapshot_xmax(pg_current_snapshot())::text"))
-
-
 def who_runs(ask: Ask) -> str:
     """Who is waited for by those who wait for all that run, in words."""
     return str(ask(_WHO) or "unknown")

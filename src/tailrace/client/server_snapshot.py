@@ -25,7 +25,6 @@ from tailrace.client.copy_rate import CopyRate
 from tailrace.client.copy_sessions import LOCK_MILLISECONDS, JoiningSessions, copy_session, from_item
 from tailrace.client.running_transactions import (
     BEGIN,
-    next_to_run,
     oldest_running,
     seen_by_snapshot,
     spend_xid,
@@ -362,10 +361,11 @@ def _lock(asked: Any, sessions: Sequence[Any], which: dict[str, Any], is_stoppin
 
 
 def _await_older(connection: Any, tell: Callable[[str], None], is_stopping: Callable[[], bool]) -> bool:
-    """Wait until all transactions are over that run now. False where it is to stop before that."""
+    """Wait until all transactions are over that run now: those that are older than one of ours. (A snapshot's xmax is newer than all that have ended,
+    and not than all that run.) False where it is to stop before that."""
     ask, began, told = partial(_value, connection), time.monotonic(), False
-    xmax = next_to_run(ask)
-    while oldest_running(ask) < xmax:
+    ours = _xid_now(connection)
+    while oldest_running(ask) < ours:
         if is_stopping():
             return False
         if not told and time.monotonic() - began > _TOLD_AFTER:
