@@ -587,6 +587,9 @@ def test_a_standby(major: int, tmp_path: Path) -> None:
                 assert not [each for each in findings if each.severity == STOPS]
             line = only(examine(standby, "other"), "the primary's wal_level")
             assert (line.severity, "permission denied" in line.told) == (NOTE, True)
+            for user, severity in (("reader", OK), ("other", STOPS)):
+                dsn = standby.dsn().replace("user=postgres", f"user={user}")
+                assert only(list(Examination(dsn, [], copied=()).findings()), "snapshots").severity == severity
             for name, value, said in (
                 ("full_page_writes", "off", "full_page_writes is off there"),
                 ("wal_level", "replica", "it is replica"),

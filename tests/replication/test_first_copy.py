@@ -69,7 +69,7 @@ def test_under_a_storm(server: Server, tmp_path: Path, seed: int) -> None:
 def _under_a_storm(server: Server, tmp_path: Path, seed: int) -> None:
     """Of DDL, TRUNCATE, savepoints, prepared transactions and key moves. By turns the server copies, and we read its pages."""
     begin(server)
-    with storm(server, seed):
+    with storm(server, seed, dwell=0.1):
         time.sleep(0.3)
         _mirrored(server, tmp_path, "--copy-strategy", ("rows", "pages")[seed % 2])
     _mirrored(server, tmp_path)

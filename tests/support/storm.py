@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -44,8 +44,9 @@ def begin(server: Server) -> None:
 
 
 @contextmanager
-def storm(server: Server, seed: int, pause: float = 0.01) -> Iterator[None]:
-    """It rages within the block, and has ended after it. Each client pauses for so many seconds at most between two transactions."""
+def storm(server: Server, seed: int, pause: float = 0.01, dwell: float = 0.0) -> Iterator[None]:
+    """It rages within the block, and has ended after it. Each client pauses for so many seconds at most between two transactions, and dwells as long
+    before what ends one, so that a snapshot meets some that run."""
     ends, failures = threading.Event(), []
 
     def work(client: int) -> None:
@@ -53,7 +54,7 @@ def storm(server: Server, seed: int, pause: float = 0.01) -> Iterator[None]:
         with server.connect() as connection:
             while not ends.is_set() and not failures:
                 try:
-                    _deed(connection, dice, client)
+                    _deed(connection, dice, client, lambda: ends.wait(dice.random() * dwell))
                 except (psycopg.errors.OperationalError, psycopg.errors.ProgrammingError, psycopg.errors.IntegrityError) as error:
                     if connection.closed:
                         failures.append(error)
@@ -73,7 +74,7 @@ def storm(server: Server, seed: int, pause: float = 0.01) -> Iterator[None]:
     assert not failures, failures
 
 
-def _deed(connection: psycopg.Connection[Any], dice: random.Random, client: int) -> None:
+def _deed(connection: psycopg.Connection[Any], dice: random.Random, client: int, dwell: Callable[[], object]) -> None:
     chance = dice.random()
     if client == 0 and chance < 0.1:
         _alter(connection, dice)
@@ -85,12 +86,14 @@ def _deed(connection: psycopg.Connection[Any], dice: random.Random, client: int)
             _change(connection, dice)
             connection.execute("ROLLBACK TO s" if dice.random() < 0.5 else "RELEASE s")
         _change(connection, dice)
+    dwell()
     if chance < 0.75:
         connection.execute("COMMIT")
     elif chance < 0.85:
         connection.execute("ROLLBACK")
     else:
         connection.execute(f"PREPARE TRANSACTION 'p{client}'".encode())
+        dwell()
         connection.execute(f"{'COMMIT' if dice.random() < 0.7 else 'ROLLBACK'} PREPARED 'p{client}'".encode())
 
 

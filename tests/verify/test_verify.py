@@ -25,8 +25,8 @@ from support.servers import Server
 from support.storm import begin, different, storm
 from support.waiting import until
 from tailrace.client.copy_options import CopyStrategy
-from tailrace.client.server_snapshot import await_commits
 from tailrace.client.table_pages import TablePages
+from tailrace.client.visible_commits import await_commits
 from tailrace.errors import PeerError
 from tailrace.lake.catalog import StoredCatalog
 from tailrace.pipeline.runner import LocalRunner

@@ -181,15 +181,15 @@ _AWAY = re.compile(
     "Connection refused|accepting connections on that socket|timeout expired|could not translate host name|Name or service not known|"
     "Temporary failure in name resolution|server closed the connection|[Nn]o route to host|[Nn]etwork is unreachable|Connection reset|"
     "Connection timed out|hot standby mode|session is (?:not )?read-only|the database system is|terminating connection|too many clients|"
-    "remaining connection slots"
+    "remaining connection slots|conflict with recovery"
 )
 
 _ATTEMPT = re.compile(r"connection to server (?:at|on socket) ")
 
 
 def is_away(said: str) -> bool:
-    """Whether the server could not be reached, or takes nobody just now: that may be over in a moment. Else it was reached and refuses us, or what we
-    connect with is wrong. Of several addresses (`localhost` has two) one that refuses us is enough."""
+    """Whether the server could not be reached, or takes nobody just now, or a standby had no time for us: that may be over in a moment. Else it was
+    reached and refuses us, or what we connect with is wrong. Of several addresses (`localhost` has two) one that refuses us is enough."""
     attempts = _ATTEMPT.split(said)[1:] or [said]
     return all(_AWAY.search(each) for each in attempts)
 

@@ -28,6 +28,10 @@ WHERE a.pid IS NOT NULL OR p.gid IS NOT NULL
 """
 
 
+def is_standby(ask: Ask) -> bool:
+    return bool(ask("SELECT pg_is_in_recovery()"))
+
+
 def spend_xid(ask: Ask) -> int:
     """The xid of a transaction of the session's that does nothing; all that commit records name so far are smaller."""
     return int(ask("SELECT pg_current_xact_id()::text"))

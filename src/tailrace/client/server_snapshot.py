@@ -5,7 +5,8 @@ the changes of a transaction that it has not seen are to be applied behind the c
 transaction may have its commit record in the log and be invisible still.
 
 What a transaction wrote before the log is received would be missing where it is invisible; so those that ran when the log began are waited for. The
-tables are locked against TRUNCATE and ALTER TABLE, which no snapshot holds up.
+tables are locked against TRUNCATE and ALTER TABLE, which no snapshot holds up. A standby may have sent more of the log than it has replayed, so that
+is waited for before; what else is asked of it otherwise is in `client/standby_snapshot.py`.
 """
 
 from __future__ import annotations
@@ -13,27 +14,22 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, NamedTuple
 
-from tailrace.catalog.names.qualified_names import write_table_name
 from tailrace.client.block_ranges import block_ranges
-from tailrace.client.catalog_files import as_ours
+from tailrace.client.catalog_files import ServerFiles, as_ours
 from tailrace.client.copy_options import CopyStrategy
 from tailrace.client.copy_rate import CopyRate
 from tailrace.client.copy_sessions import LOCK_MILLISECONDS, JoiningSessions, copy_session, from_item
-from tailrace.client.running_transactions import (
-    BEGIN,
-    oldest_running,
-    seen_by_snapshot,
-    spend_xid,
-    who_runs,
-)
+from tailrace.client.running_transactions import BEGIN, is_standby, oldest_running, seen_by_snapshot, who_runs
+from tailrace.client.server_tables import ServerTable, published_by_session, tables_seen
+from tailrace.client.standby_snapshot import CONFLICT_REMEDY, RECOVERY_CONFLICT, replayed, seen_by_exported
 from tailrace.client.table_pages import SnapshotFiles, TablePages, least_bytes, readable_files, tables_in_pages
 from tailrace.client.table_part import TablePart
+from tailrace.client.visible_commits import value_of, xid_now
 from tailrace.dataclass import dataclass
-from tailrace.errors import PeerError, UsageError
+from tailrace.errors import PeerError, TailraceError
 from tailrace.model import Lsn, Relation
 from tailrace.transactions.seen_transactions import SeenTransactions
 from tailrace.wire.copied_rows import CopiedRows
@@ -42,86 +38,27 @@ _PART_BYTES = 32 << 20
 """Of a table that are copied at once."""
 _POLL = 0.2
 _TOLD_AFTER = 5.0
-_TABLES = """
-SELECT c.oid::bigint, n.nspname::text, c.relname::text, c.relkind::text,
-  CASE WHEN NOT has_schema_privilege(n.oid, 'USAGE') THEN 'schema' WHEN NOT has_table_privilege(c.oid, 'SELECT') THEN 'table'
-    WHEN row_security_active(c.oid) THEN 'rows' END,
-  (SELECT coalesce(max(pg_relation_size(leaf)), 0) FROM unnest(leaves) leaf),
-  (SELECT coalesce(sum(pg_relation_size(leaf)), 0)::bigint FROM unnest(leaves) leaf),
-  (SELECT json_agg(json_build_array(a.attnum, a.attname, a.atttypid::bigint, a.atttypmod) ORDER BY a.attnum) FROM pg_attribute a
-    WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped)
-FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-CROSS JOIN LATERAL (
-  SELECT array(SELECT relid FROM pg_partition_tree(c.oid) WHERE isleaf AND c.relkind = 'p')
-    || CASE c.relkind WHEN 'r' THEN ARRAY[c.oid::regclass] END
-) AS tree (leaves)
-WHERE c.relkind IN ('r', 'p') AND c.relpersistence = 'p' AND c.oid >= 16384 AND c.relrewrite = 0
-  AND (%(only)s::bigint[] IS NULL OR c.oid::bigint = ANY (%(only)s::bigint[])
-    OR EXISTS (SELECT FROM pg_partition_ancestors(c.oid) AS ancestor (relid) WHERE ancestor.relid::oid::bigint = ANY (%(only)s::bigint[])))
-"""
-_PUBLISHED = """
-SELECT (SELECT count(*) FROM pg_publication WHERE pubname = ANY (%(names)s)),
-  array(SELECT c.oid::bigint FROM pg_publication_tables t JOIN pg_namespace n ON n.nspname = t.schemaname
-    JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = t.tablename WHERE t.pubname = ANY (%(names)s))
-"""
 _LOCKED = "SELECT relation::bigint FROM pg_locks WHERE pid = pg_backend_pid() AND locktype = 'relation' AND granted"
-_WAITS = (
-    "SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND (backend_xid IS NULL OR age(backend_xid) > age('{}'::xid))"
-)
+_OLDER = "transactions that began before tables can be copied"
 _REVOKES = 5
 """How often a table that may be read may be refused when it is to be locked."""
-_TO_COMMIT, _MOMENT = 1.0, 0.02
-"""Seconds that it takes at most from a commit record until the transaction is visible, where no standby is waited for."""
 
 
 @dataclass(frozen=True, slots=True)
-class ServerTable:
-    """As the snapshot has it, with its `size` in bytes, of a partitioned one that of all partitions, of which the `largest` has so many. Where it
-    may not be read, the role lacks a right on the schema, the table or its rows. `columns` are their numbers, names, types and type modifiers."""
+class LogAtHand:
+    """Of a standby: it reaches to `end`, where the newest transaction that is open has this full xid, or none is (0)."""
 
-    schema: str
+    end: Lsn = Lsn(0)
+    newest_open: int = 0
+
+
+class _Exported(NamedTuple):
+    """A snapshot under this name, and what it sees: the tables, and which transactions. The time is in microseconds of Unix's clock."""
+
+    tables: dict[int, ServerTable]
+    seen: SeenTransactions
     name: str
-    kind: str
-    lacks: str | None
-    largest: int
-    size: int
-    columns: tuple[tuple[int, str, int, int], ...]
-
-    def check_is(self, relation: Relation, at: Lsn) -> None:
-        """Raise PeerError where the log has other columns of it there, or its rows may not be read (42501)."""
-        columns = tuple((each.number, each.name, each.live_type.oid, each.typmod) for each in relation.live_columns)
-        if (self.schema, self.name, self.columns) != (relation.schema, relation.name, columns):
-            raise PeerError(
-                f"table {relation} is another in the log than in the snapshot under which it was to be copied", lsn=at
-            )
-        if (error := self.refusal) is not None:
-            raise error
-
-    @property
-    def refusal(self) -> PeerError | None:
-        """As PostgreSQL says that it may not be read."""
-        context = f"table {self.qualified_name}"
-        match self.lacks:
-            case "schema":
-                return PeerError(
-                    f"permission denied for schema {self.schema}", context=context, sqlstate="42501",
-                    hint="GRANT USAGE on it to the role that connects. tailrace doctor --publication says what else it lacks.",
-                )  # fmt: skip
-            case "table":
-                return PeerError(
-                    f"permission denied for table {self.name}", context=context, sqlstate="42501",
-                    hint="GRANT SELECT on it to the role that connects. tailrace doctor --publication says what else it lacks.",
-                )  # fmt: skip
-            case "rows":
-                return PeerError(
-                    f'query would be affected by row-level security policy for table "{self.name}"', context=context, sqlstate="42501",
-                    hint="Give BYPASSRLS to the role that connects.",
-                )  # fmt: skip
-        return None
-
-    @property
-    def qualified_name(self) -> str:
-        return write_table_name(self.schema, self.name)
+    time: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,39 +79,32 @@ class ServerSnapshot:
     @contextmanager
     def taken(
         cls, dsn: str, database: str, sessions: int, tell: Callable[[str], None], is_stopping: Callable[[], bool], *,
-        awaits_older: bool = True, only: Sequence[int] | None = None,
+        awaits_older: bool = True, only: Sequence[int] | None = None, log: Callable[[], LogAtHand] = LogAtHand,
     ) -> Iterator[ServerSnapshot | None]:  # fmt: skip
         """None where it is to stop while transactions are waited for; those that run now are, if it `awaits_older`. It may be of `only` these tables,
-        by oid, with their partitions. Raises UsageError on a standby,
-        whose snapshots do not tell which transactions are over, and PeerError as the server does."""
+        by oid, with their partitions. Of a standby it is asked how far the `log` is at hand. Raises PeerError as the server does."""
         import psycopg  # noqa: PLC0415 - only those who connect need it
 
         try:
             with ExitStack() as stack:
                 first, *others = (stack.enter_context(copy_session(dsn, database)) for _ in range(1 + sessions))
-                if _value(first, "SELECT pg_is_in_recovery()"):
-                    raise UsageError(
-                        "tables cannot be copied from a server in recovery",
-                        hint="Give the primary's connection string; or --no-copy, for what changes from now on.", sqlstate="55000",
-                    )  # fmt: skip
-                is_ready = not awaits_older or _await_older(first, tell, is_stopping)
-                there = _locked_tables(first, others, only, is_stopping) if is_ready else None
-                if there is None:
+                ready = _Readiness(first, is_standby(value_of(first)), tell, is_stopping)
+                found = ready.exported(others, only) if ready.has_come(log, awaits_older=awaits_older) else None
+                if found is None:
                     yield None
                     return
                 leader, *followers = others
-                ((name, at),) = leader.execute(
-                    "SELECT pg_export_snapshot(), (extract(epoch FROM now()) * 1000000)::bigint"
-                ).fetchall()
-                seen = seen_by_snapshot(partial(_value, leader))
                 for each in followers:
-                    each.execute(f"SET TRANSACTION SNAPSHOT '{name}'")
+                    each.execute(f"SET TRANSACTION SNAPSHOT '{found.name}'")
                 free: SimpleQueue[Any] = SimpleQueue()
                 for each in others:
                     free.put(each)
-                yield cls(free, seen, there, int(at), first, name, leader.info.backend_pid)
+                yield cls(free, found.seen, found.tables, found.time, first, found.name, leader.info.backend_pid)
         except psycopg.Error as error:
-            raise as_ours(error, database) from error
+            raise _with_remedy(as_ours(error, database)) from error
+        except PeerError as error:
+            _with_remedy(error)
+            raise
 
     def parts(
         self, rows: CopiedRows, where: str | None, *, keeps_unfit: bool = False, rate: CopyRate | None = None,
@@ -193,7 +123,7 @@ class ServerSnapshot:
         """The oids of those of its tables that the server's publications have; of all, where none is named, or one that is not the server's. Raises
         PeerError as the server does."""
         with self._session() as session:
-            published = _published(session, publications)
+            published = published_by_session(session, publications)
         return self.tables.keys() if published is None else self.tables.keys() & published
 
     def readable_files(
@@ -231,150 +161,113 @@ class ServerSnapshot:
             self.sessions.put(session)
 
 
-def write_something(dsn: str, database: str) -> None:
-    """Have the server's log grow: by the commit of a transaction that does nothing."""
-    import psycopg  # noqa: PLC0415 - only those who connect need it
-
-    try:
-        with copy_session(dsn, database) as connection:
-            _xid_now(connection)
-    except psycopg.Error as error:
-        raise as_ours(error, database) from error
+def _with_remedy(error: TailraceError) -> TailraceError:
+    if error.sqlstate == RECOVERY_CONFLICT:
+        error.hint = CONFLICT_REMEDY  # in place of the server's, to try again
+    return error
 
 
-def tables_named(dsn: str, database: str, names: Sequence[str]) -> list[int]:
-    """The oids of tables. Raises UsageError for names that mean none."""
-    import psycopg  # noqa: PLC0415 - only those who connect need it
+@dataclass(frozen=True, slots=True)
+class _Readiness:
+    """What is waited for until there is a snapshot of use. The session that is `asked` is in no transaction."""
 
-    try:
-        with copy_session(dsn, database) as connection:
-            found = [connection.execute("SELECT to_regclass(%s)::oid::bigint", (name,)).fetchone()[0] for name in names]
-    except psycopg.Error as error:
-        raise as_ours(error, database) from error
-    for name, oid in zip(names, found, strict=True):
-        if oid is None:
-            raise UsageError(f'relation "{name}" does not exist', sqlstate="42P01")
-    return [int(oid) for oid in found]
+    asked: Any
+    is_standby: bool
+    tell: Callable[[str], None]
+    is_stopping: Callable[[], bool]
 
-
-def published_tables(dsn: str, database: str, oids: Sequence[int], publications: Sequence[str]) -> dict[int, ServerTable]:
-    """As they are now, those of these tables that the server's publications have; none where one of these is not the server's. Raises PeerError as
-    the server does."""
-    import psycopg  # noqa: PLC0415 - see above
-
-    try:
-        with copy_session(dsn, database) as connection:
-            published = _published(connection, publications) or set()
-            there = _tables(connection, {"only": list(oids)})
-    except psycopg.Error as error:
-        raise as_ours(error, database) from error
-    return {oid: table for oid, table in there.items() if oid in published and oid in oids}
-
-
-def await_commits(dsn: str, database: str, patience: float = 30.0) -> None:
-    """Wait until all is visible that has a commit record in the log by now, so that the next snapshot sees it: a transaction is invisible while its
-    COMMIT waits for a synchronous standby. One that does not come to an end, and does not wait for that, has no commit record. Raises PeerError where
-    a standby does not answer."""
-    import psycopg  # noqa: PLC0415 - see above
-
-    try:
-        with copy_session(dsn, database) as connection:
-            xid, began = _xid_now(connection), time.monotonic()
-            while oldest_running(partial(_value, connection)) < xid:
-                waited = time.monotonic() - began
-                if waited > _TO_COMMIT and not _value(connection, f"SELECT EXISTS ({_WAITS.format(xid & 0xFFFF_FFFF)})"):
-                    return
-                if waited > patience:
-                    raise PeerError(
-                        "transactions whose commit is in the log are not visible: they wait for a synchronous standby",
-                        hint="Run this again once the standby answers, or synchronous_standby_names is another.", sqlstate="55000",
-                    )  # fmt: skip
-                time.sleep(_MOMENT)
-    except psycopg.Error as error:
-        raise as_ours(error, database) from error
-
-
-def _xid_now(connection: Any) -> int:
-    """A new one, of a transaction that has ended, and is in the log. No standby is waited for."""
-    connection.execute("SET synchronous_commit = local")
-    return spend_xid(partial(_value, connection))
-
-
-def _published(session: Any, publications: Sequence[str]) -> set[int] | None:
-    """The oids of what they publish; None for all, where there are none, or one is not the server's."""
-    known, published = session.execute(_PUBLISHED, {"names": list(publications)}).fetchone()
-    return set(published) if publications and known == len(set(publications)) else None
-
-
-def _tables(session: Any, which: dict[str, Any]) -> dict[int, ServerTable]:
-    return {
-        int(oid): ServerTable(schema, table, kind, lacks, int(largest), int(size), tuple(map(tuple, columns or ())))
-        for oid, schema, table, kind, lacks, largest, size, columns in session.execute(_TABLES, which).fetchall()
-    }
-
-
-def _locked_tables(
-    asked: Any, sessions: Sequence[Any], only: Sequence[int] | None, is_stopping: Callable[[], bool]
-) -> dict[int, ServerTable] | None:
-    """The tables that the first session sees from now on, each of which all sessions have locked, if it may be read; None where it is to stop. Where
-    one was made after the others were locked, all are locked anew."""
-    leader, which = sessions[0], {"only": None if only is None else list(only)}
-    while _lock(asked, sessions, which, is_stopping):
-        there = _tables(leader, which)
-        locked = {int(oid) for (oid,) in leader.execute(_LOCKED).fetchall()}
-        if all(oid in locked for oid, table in there.items() if not table.lacks):
-            return there
-        for each in sessions:
-            each.execute("ROLLBACK")
-    return None
-
-
-def _lock(asked: Any, sessions: Sequence[Any], which: dict[str, Any], is_stopping: Callable[[], bool]) -> bool:
-    """Have each session lock all these tables, so that nobody alters or truncates them, before any has a snapshot. One that waits for a lock waits
-    for who alters the table, who may wait for another session of ours: so nobody waits long, but all let go and try again. False where it is to
-    stop."""
-    import psycopg  # noqa: PLC0415 - see above
-
-    refusals = 0
-    while not is_stopping():
-        tables = [
-            (kind, schema, name) for _, schema, name, kind, lacks, *_ in asked.execute(_TABLES, which).fetchall() if not lacks
-        ]
-        try:
-            for each in sessions:
-                each.execute(BEGIN)
-                each.execute(f"SET LOCAL lock_timeout = {LOCK_MILLISECONDS}")
-                for kind, schema, name in tables:  # who may read a partitioned table need not be let to its partitions
-                    each.execute(f"LOCK TABLE {from_item(kind, schema, name)} IN ACCESS SHARE MODE")
+    def has_come(self, log: Callable[[], LogAtHand], *, awaits_older: bool) -> bool:
+        """Wait until all transactions are over that run now; of a standby, those that are open in the log at hand. False where it is to stop."""
+        ask = value_of(self.asked)
+        if self.is_standby:  # which may have sent what it has not replayed, and gives no xid
+            at_hand = log()
+            return self._await(
+                lambda: replayed(ask) >= at_hand.end, lambda: f"the standby to replay the log up to {at_hand.end}"
+            ) and self._await(
+                lambda: not awaits_older or oldest_running(ask) > at_hand.newest_open,
+                lambda: f"{_OLDER}: those before xid {at_hand.newest_open + 1}, which run on the primary",
+            )
+        if not awaits_older:
             return True
-        except (
-            psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName, psycopg.errors.LockNotAvailable,
-            psycopg.errors.InsufficientPrivilege,
-        ) as error:  # fmt: skip
-            refusals += isinstance(error, psycopg.errors.InsufficientPrivilege)
-            if refusals > _REVOKES:  # no REVOKE that came between
-                raise
-            for each in sessions:
-                each.execute("ROLLBACK")
+        # A snapshot's xmax is newer than all that have ended, and not than all that run.
+        ours = xid_now(self.asked)
+        return self._await(lambda: oldest_running(ask) >= ours, lambda: f"{_OLDER}: {who_runs(ask)}")
+
+    def exported(self, sessions: Sequence[Any], only: Sequence[int] | None) -> _Exported | None:
+        """Have the sessions lock the tables, and the first of them export its snapshot. None where it is to stop."""
+        began, told = time.monotonic(), False
+        while (there := self._locked(sessions, only)) is not None:
+            leader = sessions[0]
+            ((name, at),) = leader.execute(
+                "SELECT pg_export_snapshot(), (extract(epoch FROM now()) * 1000000)::bigint"
+            ).fetchall()
+            seen = (
+                seen_by_exported(value_of(leader), ServerFiles(leader), name)
+                if self.is_standby
+                else seen_by_snapshot(value_of(leader))
+            )
+            if seen is not None:
+                return _Exported(there, seen, name, int(at))
+            _let_go(sessions)
+            if not told and time.monotonic() - began > _TOLD_AFTER:
+                told = True
+                self.tell(
+                    "waiting for a transaction to end that has more subtransactions than a standby keeps: its snapshots name none that run"
+                )
             time.sleep(_POLL)
-    return False
+        return None
+
+    def _locked(self, sessions: Sequence[Any], only: Sequence[int] | None) -> dict[int, ServerTable] | None:
+        """The tables that the first session sees from now on, each of which all sessions have locked, if it may be read; None where it is to stop.
+        Where one was made after the others were locked, all are locked anew."""
+        leader = sessions[0]
+        while self._lock(sessions, only):
+            there = tables_seen(leader, only)
+            locked = {int(oid) for (oid,) in leader.execute(_LOCKED).fetchall()}
+            if all(oid in locked for oid, table in there.items() if not table.lacks):
+                return there
+            _let_go(sessions)
+        return None
+
+    def _lock(self, sessions: Sequence[Any], only: Sequence[int] | None) -> bool:
+        """Have each session lock all these tables, so that nobody alters or truncates them, before any has a snapshot. One that waits for a lock
+        waits for who alters the table, who may wait for another session of ours: so nobody waits long, but all let go and try again. False where it
+        is to stop."""
+        import psycopg  # noqa: PLC0415 - see above
+
+        refusals = 0
+        while not self.is_stopping():
+            tables = [each for each in tables_seen(self.asked, only).values() if not each.lacks]
+            try:
+                for each in sessions:
+                    each.execute(BEGIN)
+                    each.execute(f"SET LOCAL lock_timeout = {LOCK_MILLISECONDS}")
+                    for table in tables:  # who may read a partitioned table need not be let to its partitions
+                        each.execute(f"LOCK TABLE {from_item(table.kind, table.schema, table.name)} IN ACCESS SHARE MODE")
+                return True
+            except (
+                psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName, psycopg.errors.LockNotAvailable,
+                psycopg.errors.InsufficientPrivilege,
+            ) as error:  # fmt: skip
+                refusals += isinstance(error, psycopg.errors.InsufficientPrivilege)
+                if refusals > _REVOKES:  # no REVOKE that came between
+                    raise
+                _let_go(sessions)
+                time.sleep(_POLL)
+        return False
+
+    def _await(self, is_over: Callable[[], bool], whom: Callable[[], str]) -> bool:
+        began, told = time.monotonic(), False
+        while not is_over():
+            if self.is_stopping():
+                return False
+            if not told and time.monotonic() - began > _TOLD_AFTER:
+                told = True
+                self.tell(f"waiting for {whom()}")
+            time.sleep(_POLL)
+        return True
 
 
-def _await_older(connection: Any, tell: Callable[[str], None], is_stopping: Callable[[], bool]) -> bool:
-    """Wait until all transactions are over that run now: those that are older than one of ours. (A snapshot's xmax is newer than all that have ended,
-    and not than all that run.) False where it is to stop before that."""
-    ask, began, told = partial(_value, connection), time.monotonic(), False
-    ours = _xid_now(connection)
-    while oldest_running(ask) < ours:
-        if is_stopping():
-            return False
-        if not told and time.monotonic() - began > _TOLD_AFTER:
-            told = True
-            tell(f"waiting for transactions that began before tables can be copied: {who_runs(ask)}")
-        time.sleep(_POLL)
-    return True
-
-
-def _value(connection: Any, query: str) -> Any:
-    ((value,),) = connection.execute(query).fetchall()
-    return value
+def _let_go(sessions: Sequence[Any]) -> None:
+    for each in sessions:
+        each.execute("ROLLBACK")

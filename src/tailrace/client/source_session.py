@@ -16,7 +16,15 @@ from dataclasses import field
 from typing import Any
 
 from tailrace.client.conninfo import conninfo_of
-from tailrace.client.running_transactions import BEGIN, WITHOUT_TIMEOUTS, oldest_running, seen_by_snapshot, spend_xid, who_runs
+from tailrace.client.running_transactions import (
+    BEGIN,
+    WITHOUT_TIMEOUTS,
+    is_standby,
+    oldest_running,
+    seen_by_snapshot,
+    spend_xid,
+    who_runs,
+)
 from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.transactions.seen_transactions import SeenTransactions
@@ -78,7 +86,7 @@ class SourceSession:
 
     @property
     def is_in_recovery(self) -> bool:
-        return bool(self.value("SELECT pg_is_in_recovery()"))
+        return is_standby(self.value)
 
     # -- whom it waits for -------------------------------------------------------------------------------------------------------------
 

@@ -62,13 +62,18 @@ _XID_BYTES = 256 << 10
 MAY_CHECKPOINT = """EXISTS (SELECT FROM pg_roles WHERE rolname = current_user AND rolsuper
     UNION ALL SELECT FROM pg_roles WHERE rolname = 'pg_checkpoint' AND pg_has_role(oid, 'USAGE'))"""
 _OBSTACLES = f"""
-SELECT current_setting('data_checksums') = 'on',
+SELECT NOT pg_is_in_recovery(), current_setting('data_checksums') = 'on',
   current_setting('block_size') = '{PAGE_SIZE}' AND current_setting('segment_size') = '1GB',
   coalesce(current_setting('old_snapshot_threshold', true), '-1') = '-1',
   has_function_privilege('pg_catalog.{READING}', 'EXECUTE'),
   {MAY_CHECKPOINT}
 """
 _REFUSALS = (
+    (
+        "pages of a standby cannot be read",
+        "What it has replayed is in its files only once its primary has made a checkpoint.",
+        "55000",
+    ),
     (
         "pages cannot be read without data checksums",
         "A page that is just being written could not be told. Enable them with pg_checksums.",

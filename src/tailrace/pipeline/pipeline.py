@@ -85,6 +85,12 @@ class Pipeline(PlannedLog):
         return cls(source, runner, log, catalogs, history, plan, planned, blocks)
 
     @property
+    def newest_open(self) -> int:
+        """Of the transactions that are open where the log ends, the newest by full xid; 0 if none is."""
+        unread, _ = consistency(self.log)
+        return int(unfinished(self.log, unread, unread).xid.max(initial=0))
+
+    @property
     def warning(self) -> str:
         """What in this log is passed over, empty if nothing is."""
         at_end = oddity_at_end(self.log, self.source) if self.plan.upto_lsn > self.log.end else ""

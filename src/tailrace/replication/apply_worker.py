@@ -26,7 +26,7 @@ import numpy as np
 from tailrace.catalog.state.catalog_state import CatalogState
 from tailrace.client.copy_options import CopyOptions
 from tailrace.client.refusals import is_away
-from tailrace.client.server_snapshot import tables_named
+from tailrace.client.server_tables import tables_named
 from tailrace.dataclass import dataclass
 from tailrace.errors import MissingHistory, Overtaken, PeerError, UsageError
 from tailrace.feed import Feed, FeedSpan

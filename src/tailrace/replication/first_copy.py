@@ -14,6 +14,7 @@ to another between two would be in both, or in none.
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -23,8 +24,10 @@ from dataclasses import field, replace
 from tailrace.catalog.history.comments import comments_at
 from tailrace.client.copy_options import CopyOptions
 from tailrace.client.copy_rate import CopyRate
-from tailrace.client.server_snapshot import ServerSnapshot, published_tables, write_something
+from tailrace.client.server_snapshot import LogAtHand, ServerSnapshot
+from tailrace.client.server_tables import published_tables
 from tailrace.client.table_pages import SnapshotFiles
+from tailrace.client.visible_commits import write_something
 from tailrace.client.wal_archive import written_upto
 from tailrace.copy_feed import CopiedTable, CopyFeed
 from tailrace.dataclass import dataclass
@@ -56,6 +59,11 @@ THREADS = max(2, min(8, 3 * (os.cpu_count() or 1) // 2))
 """That copy at once, each in a session of its own: while one writes a file, its session waits. Two for each core took a tenth more CPU."""
 _SOON, _LOOK_AGAIN = 0.01, 0.3
 """Seconds from one look to the next, at first and at most."""
+_TOLD_AFTER = 5.0
+_NOTHING_COMES = (
+    "waiting for the server's log to go on behind {}\n"
+    "HINT:  Nobody can write on a standby. Where nobody does on its primary either, CHECKPOINT there is enough."
+)
 _GO_ON = 2.0
 """Seconds after which tables that do not wait take a window at the latest, while transactions are waited for: a COMMIT may itself wait for that."""
 
@@ -105,7 +113,8 @@ class FirstCopy:
             self._begun, self._late = written_upto(log.directory) or Lsn(0), set()
             # While tables join, only these are locked; at the beginning all are there to be copied.
             only = None if self._catalog.awaits_copy else self._catalog.joining
-            with ServerSnapshot.taken(log.dsn, self.acquired.slot.database, THREADS, warn, self._wait, only=only) as snapshot:
+            database = self.acquired.slot.database
+            with ServerSnapshot.taken(log.dsn, database, THREADS, warn, self._wait, only=only, log=self._log_at_hand) as snapshot:
                 if snapshot is None:
                     continue
                 published = snapshot.published(self.joining.publications)
@@ -127,6 +136,17 @@ class FirstCopy:
         log = ReceivedLog.of(self.acquired.slot.source)
         assert log is not None, "whose lake awaits a copy receives a log"
         return log
+
+    def _log_at_hand(self) -> LogAtHand:
+        """As far as it is one window: beyond what the lake has. What joins behind that joins too late."""
+        polled = self.acquired.poll(OF_TABLES, Limit(None, self.size))
+        if isinstance(polled, NothingNew):
+            at_hand = LogAtHand(self.acquired.read_upto, self.acquired.carried.newest_open)
+        else:
+            self.acquired.go_to(self.acquired.read_upto)  # the window comes again
+            at_hand = LogAtHand(polled.span.stop, polled.newest_open)
+        self._begun = at_hand.end
+        return at_hand
 
     def _wait(self) -> bool:
         """Whether to stop. While transactions are waited for, the tables go on that have their rows."""
@@ -190,9 +210,12 @@ class FirstCopy:
     def _window_to(self, end: Lsn) -> Pipeline | None:
         """A window from where the lake is that reaches so far: its columns where it ends are not older than those of the rows that are copied. None
         where more log lies in between than it has: what is copied already goes on, and the others begin behind that part."""
-        acquired, last, pause = self.acquired, Lsn(0), _SOON
+        acquired, last, pause, tells_at = self.acquired, Lsn(0), _SOON, time.monotonic() + _TOLD_AFTER
         write_something(self._log.dsn, acquired.slot.database)
         while not self.is_stopping():
+            if time.monotonic() > tells_at:
+                tells_at = math.inf
+                acquired.location.warn(_NOTHING_COMES.format(end))
             self.check()
             if not self.is_received:
                 self._log.catch_up(acquired.location.warn)

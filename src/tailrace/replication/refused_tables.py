@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import field
 
-from tailrace.client.server_snapshot import ServerTable
+from tailrace.client.server_tables import ServerTable
 from tailrace.dataclass import dataclass
 from tailrace.errors import PeerError
 from tailrace.lake.catalog import LakeCatalog

@@ -14,8 +14,10 @@ from dataclasses import field, replace
 from pathlib import Path
 
 from tailrace.client.copy_options import CopyStrategy
-from tailrace.client.server_snapshot import ServerSnapshot, ServerTable, await_commits, write_something
+from tailrace.client.server_snapshot import LogAtHand, ServerSnapshot
+from tailrace.client.server_tables import ServerTable
 from tailrace.client.table_pages import TablePages
+from tailrace.client.visible_commits import await_commits, write_something
 from tailrace.dataclass import dataclass
 from tailrace.errors import MissingHistory
 from tailrace.feed import Feed
@@ -66,9 +68,12 @@ class ServerSource:
         cls, dsn: str, database: str, since: Lsn, publications: tuple[str, ...], state: Path | None, tell: Callable[[str], None],
         strategy: CopyStrategy = CopyStrategy.AUTO, wanted: Callable[[Relation], bool] = lambda _: True,
     ) -> Iterator[ServerSource]:  # fmt: skip
-        """With the pages of those tables that are `wanted`, by that strategy. Raises UsageError on a standby, and PeerError as the server does."""
+        """With the pages of those tables that are `wanted`, by that strategy. A standby is waited for until it has replayed what lies before `since`.
+        Raises PeerError as the server does."""
         await_commits(dsn, database)
-        with ServerSnapshot.taken(dsn, database, THREADS, tell, lambda: False, awaits_older=False) as snapshot:
+        with ServerSnapshot.taken(
+            dsn, database, THREADS, tell, lambda: False, awaits_older=False, log=lambda: LogAtHand(since)
+        ) as snapshot:
             assert snapshot is not None, "nobody stops it"
             write_something(dsn, database)  # what is visible is flushed with it
             source = _received(dsn, database, since)

@@ -24,7 +24,7 @@ from tailrace.client.catalog_files import as_ours
 from tailrace.client.conninfo import connect
 from tailrace.client.copy_sessions import LOCK_MILLISECONDS
 from tailrace.client.running_transactions import BEGIN
-from tailrace.client.server_snapshot import await_commits, write_something
+from tailrace.client.visible_commits import await_commits, write_something
 from tailrace.dataclass import dataclass
 from tailrace.errors import PeerError, UsageError
 from tailrace.model import Lsn

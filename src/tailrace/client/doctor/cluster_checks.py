@@ -74,7 +74,7 @@ STANDBY = Check(
     "standby",
     """
     SELECT 'note', 'it is a standby: its log comes as late as it gets it; wal_level and full_page_writes are the primary''s; no commit '
-                   'there waits for what tailrace confirms; xids of a snapshot cannot be had here, which copies begin with', ''
+                   'there waits for what tailrace confirms; what is replayed may end a copy of tables, where hot_standby_feedback is off', ''
     WHERE pg_is_in_recovery()""",
     "it is a primary",
 )

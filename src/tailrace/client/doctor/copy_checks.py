@@ -1,5 +1,5 @@
 """What a server is asked before its tables are copied: whether the publications that are named exist, whether the role may read the rows,
-and whether it may read large tables by their pages.
+and whether it may know what a snapshot has seen, and read large tables by their pages.
 
 Queries run with search_path pg_catalog.
 """
@@ -48,12 +48,22 @@ ROWS = Check(
     ORDER BY 2""",
     "the role may read all that are to be copied",
 )
+SNAPSHOTS = Check(
+    "snapshots",
+    f"""
+    SELECT 'stops', format('role %I may not read files, of which a standby''s alone says which transactions a snapshot has seen: no table is copied',
+                           session_user),
+           format('GRANT EXECUTE ON FUNCTION {READ_FILES} TO %I;  -- on the primary, in database %I', session_user, current_database())
+    WHERE pg_is_in_recovery() AND NOT has_function_privilege('{READ_FILES}', 'EXECUTE')""",
+    "the role may know which transactions one has seen",
+)
 PAGES = Check(
     "pages",
     f"""
     WITH {_WANTED},
     large AS (SELECT count(*) AS tables FROM wanted WHERE relkind = 'r' AND may_read AND pg_relation_size(oid) >= {LEAST_BYTES}),
     obstacles (stands, why, remedy) AS (VALUES
+        (pg_is_in_recovery(), 'it is a standby', ''),
         (current_setting('data_checksums') <> 'on', 'the cluster has no data checksums', ''),
         (NOT has_function_privilege('{READ_FILES}', 'EXECUTE'), format('role %I may not read files', session_user),
          format('GRANT EXECUTE ON FUNCTION {READ_FILES} TO %I;  -- in database %I', session_user, current_database())),

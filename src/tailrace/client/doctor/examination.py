@@ -220,7 +220,7 @@ class Examination:
                 yield from ask(connection, check, name)
             yield from unknown_types(connection, name)
             if self.copied is not None:
-                for check in (copy_checks.PUBLICATIONS, copy_checks.ROWS, copy_checks.PAGES):
+                for check in (copy_checks.PUBLICATIONS, copy_checks.ROWS, copy_checks.SNAPSHOTS, copy_checks.PAGES):
                     yield from ask(connection, check, name)
 
 

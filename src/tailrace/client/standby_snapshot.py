@@ -1,0 +1,57 @@
+"""What a standby says of transactions: less than a primary, and otherwise.
+
+In: what asks a session for the one value of a query. Out: how far it has replayed its primary's log, and which transactions an exported snapshot of
+it has seen. All that it knows to run it has among a snapshot's subtransactions (`GetSnapshotData` in `procarray.c`), of which `pg_current_snapshot`
+tells nothing; the snapshot's file names them. Nobody can write there, or have an xid.
+
+A standby replays a commit record and shows at once what it commits. So what a snapshot has seen is what lies before an LSN, but nobody can ask for
+both at once; the xids tell those that were replayed in between.
+"""
+
+from __future__ import annotations
+
+from tailrace.client.catalog_files import READING, ServerFiles
+from tailrace.client.running_transactions import Ask
+from tailrace.client.table_pages import exported_snapshot
+from tailrace.errors import PeerError
+from tailrace.model import Lsn
+from tailrace.transactions.seen_transactions import SeenTransactions
+
+_LOW_WORD = 0xFFFF_FFFF
+_FILE_BYTES = 16 << 20
+"""More than a snapshot of the most transactions has."""
+
+
+RECOVERY_CONFLICT = "40001"
+"""What ends a statement or a session there that is in the way of what is to be replayed: a lock on the primary, or rows that VACUUM has removed."""
+CONFLICT_REMEDY = "On the standby set hot_standby_feedback = on, and a longer max_standby_streaming_delay; or give the primary's connection string."
+
+
+def replayed(ask: Ask) -> Lsn:
+    """What lies before is visible there."""
+    return Lsn.parse(ask("SELECT pg_last_wal_replay_lsn()::text"))
+
+
+def seen_by_exported(ask: Ask, files: ServerFiles, exported: str) -> SeenTransactions | None:
+    """Which transactions the snapshot of the session's transaction has seen, which was `exported` under this name; None where it does not name all
+    that run. Their commit records lie before `end`. Raises PeerError (42501) where its file may not be read, and psycopg's errors."""
+    import psycopg  # noqa: PLC0415 - only those who connect need it
+
+    try:
+        snapshot = exported_snapshot(files.piece(f"pg_snapshots/{exported}", 0, _FILE_BYTES) or b"")
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise PeerError(
+            str(error.diag.message_primary), sqlstate="42501",
+            hint=f"GRANT EXECUTE ON FUNCTION {READING} to the role that connects: only a file says which transactions a standby's snapshot has seen. "
+            "Or give the primary's connection string.",
+        ) from error  # fmt: skip
+    if snapshot is None:
+        return None
+    xmax = int(ask("SELECT pg_snapshot_xmax(pg_current_snapshot())::text"))
+    running = tuple(before(xmax, xid) for xid in snapshot.running.tolist())
+    return SeenTransactions(before(xmax, snapshot.xmin), xmax, running, replayed(ask))
+
+
+def before(xmax: int, low_word: int) -> int:
+    """The full xid with these lower 32 bits that comes last before `xmax`, or is it."""
+    return xmax - ((xmax - low_word) & _LOW_WORD)

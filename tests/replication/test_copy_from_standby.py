@@ -1,0 +1,228 @@
+"""A first copy of a standby, of which less can be asked: its snapshots name nobody that runs, and nobody can write there."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.builds import find_build
+from support.command import ran
+from support.sampling import some_of
+from support.servers import Server
+from support.slots import TAILRACE
+from support.standbys import caught_up, standby_of
+from support.storm import begin, different, storm
+from support.waiting import until
+from tailrace.lake.catalog import LakeCatalog, StoredCatalog
+from tailrace.lake.reading import read_table
+from tailrace.model import Lsn
+from tailrace.storage.local_store import LocalStore
+
+pytestmark = pytest.mark.postgres
+SETTINGS = {"wal_keep_size": "500MB", "max_prepared_transactions": "10"}
+
+
+@contextmanager
+def both(home: Path, *statements: str, major: int = 18) -> Iterator[tuple[Server, Server]]:
+    """A primary, where this has been said, and its standby."""
+    with Server(major, SETTINGS, test_decoding=False, dbname="app") as primary:
+        primary.say(*statements)
+        with standby_of(primary, home) as standby:
+            caught_up(standby, primary)
+            yield primary, standby
+
+
+def _words(standby: Server, home: Path, *more: str) -> list[str]:
+    where = ("--database", standby.dbname, "--to", home / "lake", "--state", home / "state")
+    return list(map(str, ("mirror", standby.dsn(), *where, *more)))
+
+
+def _mirrored(primary: Server, standby: Server, home: Path, *more: str) -> str:
+    """What it said. The primary writes something now and then, as primaries do."""
+    with subprocess.Popen([TAILRACE, *_words(standby, home, *more)], stderr=subprocess.PIPE, text=True) as process:
+        while process.poll() is None:
+            primary.say("SELECT pg_logical_emit_message(false, 'somebody', 'writes')")
+            time.sleep(0.2)
+        assert process.stderr is not None
+        said = process.stderr.read()
+    assert process.returncode == 0, said
+    return said
+
+
+@contextmanager
+def _following(standby: Server, home: Path, *more: str) -> Iterator[subprocess.Popen[str]]:
+    words = [TAILRACE, *_words(standby, home, "--follow", "--every", "0.3s", *more)]
+    with (home / "said").open("w") as said, subprocess.Popen(words, stderr=said) as process:
+        try:
+            yield process  # type: ignore[misc]
+            process.terminate()
+            process.wait(60)
+        finally:
+            process.kill()
+    assert process.returncode == 0, _said(home)
+
+
+def _said(home: Path) -> str:
+    return (home / "said").read_text()
+
+
+def _catalog(home: Path) -> LakeCatalog | None:
+    return StoredCatalog.read(LocalStore(home / "lake")).catalog
+
+
+def _await_lake(primary: Server, home: Path, process: subprocess.Popen[str]) -> None:
+    """Until what is in the primary's log now is in the lake, and no table waits for its copy."""
+    upto = Lsn.parse(primary.flush_lsn())
+
+    def is_there() -> bool:
+        catalog = _catalog(home)
+        return catalog is not None and catalog.complete >= upto and not catalog.awaits_tables
+
+    until(lambda: process.poll() is not None or is_there())
+
+
+def _rows(home: Path, name: str) -> list[dict[str, Any]]:
+    return sorted(read_table(home / f"lake/public.{name}").to_pylist(), key=str)
+
+
+def _verify(standby: Server, home: Path) -> None:
+    done = ran("verify", standby.dsn(), "--database", standby.dbname, "--to", home / "lake")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _under_a_storm(home: Path, seed: int, major: int) -> None:
+    with both(home, major=major) as (primary, standby):
+        begin(primary)
+        caught_up(standby, primary)
+        with storm(primary, seed, dwell=0.1):
+            time.sleep(0.3)
+            _mirrored(primary, standby, home)
+        caught_up(standby, primary)
+        _mirrored(primary, standby, home)
+        assert different(primary, LocalStore(home / "lake")) == []
+        _verify(standby, home)
+
+
+@pytest.mark.parametrize("seed", some_of([pytest.param(seed, id=str(seed)) for seed in range(12)], 2))
+def test_under_a_storm(tmp_path: Path, seed: int) -> None:
+    """Of DDL, TRUNCATE, savepoints, prepared transactions and key moves."""
+    _under_a_storm(tmp_path, seed, 18)
+
+
+@pytest.mark.parametrize("major", [pytest.param(major, marks=pytest.mark.matrix) for major in (14, 15, 16, 17)])
+def test_every_major(tmp_path: Path, major: int) -> None:
+    find_build(major)
+    _under_a_storm(tmp_path, major, major)
+
+
+def test_tables_that_join_one_that_is_late(tmp_path: Path) -> None:
+    """It sends more of the log than it has replayed, and that is waited for. Who has written to a table before it was published, is too."""
+    tables = [f"CREATE TABLE {name} (id int PRIMARY KEY)" for name in "abc"]
+    with both(tmp_path, *tables, "INSERT INTO a VALUES (1)", "INSERT INTO b VALUES (1)", "CREATE PUBLICATION p FOR TABLE a") as (
+        primary, standby,
+    ):  # fmt: skip
+        _mirrored(primary, standby, tmp_path, "--publication", "p")
+        standby.say("ALTER SYSTEM SET recovery_min_apply_delay = '2s'", "SELECT pg_reload_conf()")
+        with (
+            _following(standby, tmp_path, "--publication", "p") as process,
+            primary.connect() as first,
+            primary.connect() as second,
+        ):
+            first.execute("BEGIN; ALTER PUBLICATION p ADD TABLE b, c")
+            second.execute("BEGIN; INSERT INTO b VALUES (2); INSERT INTO c VALUES (1)")
+            first.execute("COMMIT")
+            until(lambda: process.poll() is not None or bool((catalog := _catalog(tmp_path)) and catalog.joining))
+            time.sleep(3)
+            primary.say("INSERT INTO b VALUES (3)", "INSERT INTO a VALUES (2)")
+            second.execute("INSERT INTO b VALUES (4); COMMIT")
+            _await_lake(primary, tmp_path, process)
+        rows = {name: [row["id"] for row in _rows(tmp_path, name)] for name in "abc"}
+        assert rows == {"a": [1, 2], "b": [1, 2, 3, 4], "c": [1]}
+        primary.say("UPDATE b SET id = 5 WHERE id = 1")
+        _mirrored(primary, standby, tmp_path, "--publication", "p")
+        _verify(standby, tmp_path)
+
+
+def test_more_subtransactions_than_it_keeps(tmp_path: Path) -> None:
+    """Its snapshots do not name them, nor anybody, until they are over."""
+    with both(tmp_path, "CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (-1)") as (primary, standby):
+        _mirrored(primary, standby, tmp_path)
+        with primary.connect() as other:
+            other.execute("BEGIN")
+            for number in range(100):
+                other.execute(f"SAVEPOINT s; INSERT INTO t VALUES ({number}); RELEASE s".encode())
+            caught_up(standby, primary)
+            words = ("verify", standby.dsn(), "--database", standby.dbname, "--to", tmp_path / "lake")
+            with subprocess.Popen(
+                [TAILRACE, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            ) as process:
+                until(
+                    lambda: (
+                        process.poll() is not None
+                        or bool(standby.value("SELECT count(*) FROM pg_stat_activity WHERE query ~ 'snapshots/'"))
+                    )
+                )
+                time.sleep(2)
+                assert process.poll() is None
+                other.execute("COMMIT")
+                out, err = process.communicate(timeout=60)
+        assert (process.returncode, "101 rows compared" in out) == (0, True), out + err
+
+
+def test_who_is_in_the_way_of_what_is_replayed(tmp_path: Path) -> None:
+    """The standby ends our sessions. Who follows tries again; else it is one error, which says what would help."""
+    rows = "INSERT INTO t SELECT g, repeat(md5(g::text), 20) FROM generate_series(1, 4000) g"
+    with both(tmp_path, "CREATE TABLE t (id int PRIMARY KEY, v text)", rows) as (primary, standby):
+        standby.say("ALTER SYSTEM SET max_standby_streaming_delay = '200ms'", "SELECT pg_reload_conf()")
+        slowly = ("--copy-rate", "300kB/s")
+        with subprocess.Popen([TAILRACE, *_words(standby, tmp_path, *slowly)], stderr=subprocess.PIPE, text=True) as process:
+            while process.poll() is None:
+                primary.say("DELETE FROM t WHERE id = 4000", "TRUNCATE t", rows)
+                time.sleep(0.5)
+            assert process.stderr is not None
+            said = process.stderr.read()
+        assert process.returncode == 1
+        assert "conflict with recovery" in said
+        assert said.count("HINT:  On the standby set hot_standby_feedback = on") == 1
+        assert "Traceback" not in said
+        with _following(standby, tmp_path, *slowly) as following:
+            until(
+                lambda: (
+                    following.poll() is not None
+                    or "conflict with recovery" in _said(tmp_path)
+                    or bool(primary.say("TRUNCATE t", rows))
+                )
+            )
+            _await_lake(primary, tmp_path, following)
+        _verify(standby, tmp_path)
+
+
+def test_a_primary_that_rests(tmp_path: Path) -> None:
+    """Nobody can make the log go on from a standby; what would is said."""
+    with both(tmp_path, "CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)") as (primary, standby):
+        primary.say("CHECKPOINT")
+        with _following(standby, tmp_path) as process:
+            until(lambda: process.poll() is not None or bool((catalog := _catalog(tmp_path)) and not catalog.awaits_tables)
+                  or "CHECKPOINT there is enough" in _said(tmp_path))  # fmt: skip
+            primary.say("CHECKPOINT")
+            _await_lake(primary, tmp_path, process)
+        assert _rows(tmp_path, "t") == [{"id": 1}]
+
+
+def test_what_is_refused(tmp_path: Path) -> None:
+    with both(tmp_path, "CREATE TABLE t (id int PRIMARY KEY)", "CREATE ROLE reader LOGIN REPLICATION", "GRANT SELECT ON t TO reader") as (
+        _, standby,
+    ):  # fmt: skip
+        pages = ran(*_words(standby, tmp_path, "--copy-strategy", "pages"))
+        assert pages.returncode == 1
+        assert "pages of a standby cannot be read" in pages.stderr
+        words = [each.replace("user=postgres", "user=reader") for each in _words(standby, tmp_path)]
+        files = ran(*words)
+        assert files.returncode == 1
+        assert "permission denied for function pg_read_binary_file\nHINT:  GRANT EXECUTE ON FUNCTION" in files.stderr
