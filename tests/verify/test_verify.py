@@ -515,7 +515,7 @@ def test_a_lake_that_is_too_far_behind(tmp_path: Path) -> None:
         assert (done.returncode, done.stdout) == (2, "")
         assert "is complete up to" in done.stderr
         assert "DETAIL:  What differs cannot be told from what it lacks" in done.stderr
-        assert "HINT:  Bring the lake up with tailrace mirror" in done.stderr
+        assert "HINT:  Bring the lake up with tailrace replicate or mirror" in done.stderr
         server.say("DELETE FROM t WHERE id = 2")
         assert _verify(server, lake).returncode == 0  # it has all that the source has
 

@@ -138,6 +138,6 @@ def _table(store: Store, format: str, table: LakeTable) -> dict[str, Any]:
     rows = None if None in counts else sum(count for count in counts if count is not None) - deleted
     return {
         "table": write_table_name(table.schema, table.name), "folder": table.folder, "oid": table.oid, "rows": rows, "files": len(files),
-        "deleted_rows": deleted, "bytes": sum(file.size for file in files), "version": table.version,
+        "deleted_rows": deleted, "bytes": sum(file.size for file in files), "version": table.version if found is not None else None,
         "changed": str(table.changed), "dropped": str(table.dropped) if table.dropped is not None else None,
     }  # fmt: skip

@@ -58,7 +58,7 @@ class LakeAtRest:
             if lake.catalog.awaits_tables:
                 raise UsageError(
                     f'lake "{store.url}" awaits a copy of {lake.catalog.awaited}',
-                    hint="tailrace mirror takes it; if it is doing so, compare once it has.",
+                    hint="tailrace replicate or mirror takes it; if it is doing so, compare once it has.",
                     sqlstate="55000",
                 )
             yield cls(store, lake, {oid: lake.opened(table) for oid, table in lake.catalog.tables.items()}, lake.catalog)

@@ -37,13 +37,14 @@ def repair(rest: LakeAtRest, compared: TableCompared) -> int:
     relation = sides.relation
     if table is None or position is None or relation is None:
         raise UsageError(
-            f"table {sides.name} cannot be repaired: {sides.note}", hint="Bring the lake up with tailrace mirror first.",
+            f"table {sides.name} cannot be repaired: {sides.note}", hint="Bring the lake up with tailrace replicate or mirror first.",
             sqlstate="55000",
         )  # fmt: skip
     if sides.unfit or position.columns != columns_of(relation, sides.style):
         raise UsageError(
             f"table {sides.name} cannot be repaired: the lake has other columns of it than the server",
-            detail=sides.unfit or sides.note, hint="Bring the lake up with tailrace mirror first, or make the table anew.", sqlstate="55000",
+            detail=sides.unfit or sides.note, sqlstate="55000",
+            hint="Bring the lake up with tailrace replicate or mirror first, or make the table anew.",
         )  # fmt: skip
     if len(found.only_first) + len(found.only_second) < found.rows or found.rows > MOST_HELD:
         raise UsageError(

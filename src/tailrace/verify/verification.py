@@ -127,7 +127,7 @@ class Verification:
     def _lags(self, detail: str) -> MissingHistory:
         return MissingHistory(
             f'lake "{self.rest.store.url}" is complete up to {self.rest.catalog.complete}, and the server is at {self.source.end}',
-            detail=detail, hint="Bring the lake up with tailrace mirror, and compare it then; or, if it is followed, in a moment.",
+            detail=detail, hint="Bring the lake up with tailrace replicate or mirror, and compare it then; or, if it is followed, in a moment.",
             lsn=self.rest.catalog.complete,
         )  # fmt: skip
 

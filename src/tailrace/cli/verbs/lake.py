@@ -14,7 +14,7 @@ from tailrace.cli.verbs.lake_quarantine import UrlArgument, quarantine, replay
 from tailrace.cli.verbs.options import JsonOption, StoreOptions
 from tailrace.errors import UsageError
 
-app = typer.Typer(help="Lakes that tailrace mirror keeps.", no_args_is_help=True)
+app = typer.Typer(help="Lakes that tailrace replicate and mirror keep.", no_args_is_help=True)
 
 
 @app.command()
