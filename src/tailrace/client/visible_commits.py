@@ -21,14 +21,16 @@ _TO_COMMIT, _MOMENT = 1.0, 0.02
 """Seconds that it takes at most from a commit record until the transaction is visible, where no standby is waited for."""
 
 
-def write_something(dsn: str, database: str) -> None:
-    """Have the server's log grow: by the commit of a transaction that does nothing. Nobody can do so on a standby."""
+def write_something(dsn: str, database: str) -> bool:
+    """Have the server's log grow: by the commit of a transaction that does nothing. False where nobody can: on a standby."""
     import psycopg  # noqa: PLC0415 - only those who connect need it
 
     try:
         with copy_session(dsn, database) as connection:
-            if not is_standby(value_of(connection)):
-                xid_now(connection)
+            if is_standby(value_of(connection)):
+                return False
+            xid_now(connection)
+            return True
     except psycopg.Error as error:
         raise as_ours(error, database) from error
 

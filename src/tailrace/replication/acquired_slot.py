@@ -5,9 +5,8 @@ Only `confirm` moves confirmed_flush_lsn, when the consumer asks for it, and the
 saved, from which planning can go on: who acquires the slot next need not read the log from restart_lsn on.
 
 Nothing here waits, and nothing knows of signals or threads: `poll` gives a window, or says what to wait for (`replication.waiting`). One thing at a
-time is asked of an `AcquiredSlot`, from whichever thread. So a server with an event loop has one for each connection that streams; it polls, decodes
-and confirms in threads, and awaits an `AsyncWaiter` in between. It makes windows large far behind and small at the end (`Limit`), has a client's
-flush position confirmed between two polls, and polls again when the client has taken the window: a slow one holds back itself.
+time is asked of an `AcquiredSlot`, from whichever thread. So a server with an event loop polls, decodes and confirms in threads, and awaits an
+`AsyncWaiter` in between; it polls again when the client has taken the window: a slow one holds back itself.
 """
 
 from __future__ import annotations
@@ -131,8 +130,7 @@ class AcquiredSlot:
     def place(self, demand: Demand, size: WindowSize) -> WindowPlace:
         """Where the next window begins; the one before counts as taken."""
         self._take_given()
-        database, carried = self.slot.database_oid, self.carried
-        return WindowPlace.of(self._segments, database, carried, self.read_upto, self.streamed, demand, size)
+        return WindowPlace.of(self._segments, self.slot.database_oid, self.carried, self.read_upto, self.streamed, demand, size)
 
     def next_window(self, demand: Demand, limit: Limit, nothing: NothingNew | None = None) -> NextWindow | NothingNew:
         """It, planned and not given. As long as the log still ends as `nothing` has it, nobody looks for more."""
@@ -155,6 +153,11 @@ class AcquiredSlot:
             raise
         self._end_look()
         return self._log.nothing_new if limit.cut is None else self.next_window(demand, replace(limit, cut=None))
+
+    def empty_window(self, demand: Demand) -> Pipeline:
+        """Where the log ends, once a look has found nothing new there: what the catalogs are, and no transaction."""
+        wanted = DecodingRange(self.read_upto, Lsn(NEVER - 1), demand, is_strict=True, streamed=self.streamed)
+        return NextWindow.empty(self._log.source, self.runner, self.carried, wanted).window
 
     def looking_ahead(self) -> AbstractContextManager[None]:
         """Within the block, in which the window that was given is made use of, the log of the next is read. Nothing is asked of the slot there."""
@@ -313,8 +316,7 @@ class AcquiredSlot:
 
     def check_ahead(self, upto: Lsn) -> None:
         """Raise UsageError for a position that the slot has passed."""
-        if upto < self.slot.confirmed_flush_lsn:
-            confirmed = self.slot.confirmed_flush_lsn
+        if upto < (confirmed := self.slot.confirmed_flush_lsn):
             raise UsageError(f"cannot advance replication slot to {upto}, minimum is {confirmed}", sqlstate="55000", lsn=upto)
 
     def reach(self, upto: Lsn) -> Steps[Lsn]:
@@ -327,8 +329,7 @@ class AcquiredSlot:
         while True:
             for parts in self._windows(Limit(upto)):
                 carried = carry(parts[-1][0], self.runner, self.carried, [part for _, part in parts])
-                is_beyond = upto is not None and carried.lsn > upto
-                if is_beyond:
+                if is_beyond := upto is not None and carried.lsn > upto:
                     self._log.back_to(self.carried.lsn, self.carried.last)
                 else:
                     self.carried = carried
@@ -354,8 +355,7 @@ class AcquiredSlot:
     def _mark(self, distance: int) -> bool:
         """Save a mark of what is confirmed, if at least `distance` bytes of WAL lie between it and the mark before, and move the
         slot's `restart_lsn` there; the caller saves the slot. Returns whether it did."""
-        carried = self._at_confirmed
-        if carried is None:
+        if (carried := self._at_confirmed) is None:
             return False
         timeline = timeline_at(self._segments, carried.lsn)
         if carried.lsn - self._marked < distance and timeline == self._marked_on:

@@ -14,7 +14,6 @@ to another between two would be in both, or in none.
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -59,11 +58,6 @@ THREADS = max(2, min(8, 3 * (os.cpu_count() or 1) // 2))
 """That copy at once, each in a session of its own: while one writes a file, its session waits. Two for each core took a tenth more CPU."""
 _SOON, _LOOK_AGAIN = 0.01, 0.3
 """Seconds from one look to the next, at first and at most."""
-_TOLD_AFTER = 5.0
-_NOTHING_COMES = (
-    "waiting for the server's log to go on behind {}\n"
-    "HINT:  Nobody can write on a standby. Where nobody does on its primary either, CHECKPOINT there is enough."
-)
 _GO_ON = 2.0
 """Seconds after which tables that do not wait take a window at the latest, while transactions are waited for: a COMMIT may itself wait for that."""
 
@@ -119,10 +113,9 @@ class FirstCopy:
                     continue
                 published = snapshot.published(self.joining.publications)
                 files = snapshot.readable_files(published, self.options.strategy, self.is_stopping)
-                if (window := self._window_to(snapshot.seen.end)) is None:
-                    continue
                 with suppress(_Stopped):
-                    applied += self._take(snapshot, files, window)
+                    if (window := self._window_to(snapshot.seen.end)) is not None:
+                        applied += self._take(snapshot, files, window)
         return None
 
     @property
@@ -172,10 +165,13 @@ class FirstCopy:
         if is_full(polled, self.size):
             self._went_on = 0.0
 
-    def _meanwhile(self) -> None:
-        """While tables are copied. Raises _Stopped."""
+    def _raise_if_stopping(self) -> None:
         if self.is_stopping():
             raise _Stopped
+
+    def _meanwhile(self) -> None:
+        """While tables are copied. Raises _Stopped."""
+        self._raise_if_stopping()
         news = self.lake.quarantine_news  # of the copy
         self._go_on(confirms=False)
         self.lake.quarantine_news = news
@@ -210,12 +206,10 @@ class FirstCopy:
     def _window_to(self, end: Lsn) -> Pipeline | None:
         """A window from where the lake is that reaches so far: its columns where it ends are not older than those of the rows that are copied. None
         where more log lies in between than it has: what is copied already goes on, and the others begin behind that part."""
-        acquired, last, pause, tells_at = self.acquired, Lsn(0), _SOON, time.monotonic() + _TOLD_AFTER
-        write_something(self._log.dsn, acquired.slot.database)
+        acquired, last, pause = self.acquired, Lsn(0), _SOON
+        if not (goes_on := write_something(self._log.dsn, acquired.slot.database)):
+            self._log.receive_upto(end, acquired.location.warn, self._raise_if_stopping)
         while not self.is_stopping():
-            if time.monotonic() > tells_at:
-                tells_at = math.inf
-                acquired.location.warn(_NOTHING_COMES.format(end))
             self.check()
             if not self.is_received:
                 self._log.catch_up(acquired.location.warn)
@@ -229,6 +223,8 @@ class FirstCopy:
                     return None
                 last = polled.span.stop
                 acquired.go_to(acquired.read_upto)
+            elif not goes_on and not polled.in_doubt:  # nobody need write on a standby's primary
+                return acquired.empty_window(OF_TABLES)
             self.waiter.sleep(time.monotonic() + pause)
             pause = min(_LOOK_AGAIN, 2 * pause)
         return None

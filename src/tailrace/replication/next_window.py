@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from typing import Self
 
 from tailrace.dataclass import dataclass
-from tailrace.model import Lsn
+from tailrace.model import Lsn, Stretch
 from tailrace.pipeline.decoding_range import DecodingRange
 from tailrace.pipeline.following import weight_of
 from tailrace.pipeline.pipeline import Pipeline
 from tailrace.pipeline.runner import Runner
+from tailrace.pipeline.scanning import scan_stretch
 from tailrace.pipeline.windows import step
 from tailrace.plan.carried import Carried
 from tailrace.plan.demand import Demand
@@ -99,3 +100,9 @@ class NextWindow:
         statistics = statistics_of(window.plan, window.blocks.before)
         given = Given(Lsn(min(carried.lsn, wanted.upto)), carried, carried.lsn <= wanted.upto, window.blocks.after, statistics)
         return cls(source, window, given, last.stretch.stop, sum(map(weight_of, parts), Weight(0, 0, 0)))
+
+    @classmethod
+    def empty(cls, source: Source, runner: Runner, carried: Carried, wanted: DecodingRange) -> Self:
+        """One without a record, where `carried` ends."""
+        nothing = scan_stretch(source.segments, (), Stretch(carried.lsn, carried.lsn))
+        return cls.of(runner, carried, [(source, nothing)], wanted)
