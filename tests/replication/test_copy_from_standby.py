@@ -30,10 +30,13 @@ SETTINGS = {"wal_keep_size": "500MB", "max_prepared_transactions": "10"}
 
 @contextmanager
 def both(home: Path, *statements: str, major: int = 18) -> Iterator[tuple[Server, Server]]:
-    """A primary, where this has been said, and its standby."""
+    """A primary, where this has been said, and its standby, which ends none of our sessions."""
     with Server(major, SETTINGS, test_decoding=False, dbname="app") as primary:
         primary.say(*statements)
         with standby_of(primary, home) as standby:
+            for name in ("streaming", "archive"):
+                standby.say(f"ALTER SYSTEM SET max_standby_{name}_delay = -1")
+            standby.say("ALTER SYSTEM SET hot_standby_feedback = on", "SELECT pg_reload_conf()")
             caught_up(standby, primary)
             yield primary, standby
 
