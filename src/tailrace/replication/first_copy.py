@@ -25,6 +25,7 @@ from tailrace.client.copy_options import CopyOptions
 from tailrace.client.copy_rate import CopyRate
 from tailrace.client.server_snapshot import LogAtHand, ServerSnapshot
 from tailrace.client.server_tables import published_tables
+from tailrace.client.standby_snapshot import RECOVERY_CONFLICT
 from tailrace.client.table_pages import SnapshotFiles
 from tailrace.client.visible_commits import write_something
 from tailrace.client.wal_archive import written_upto
@@ -61,6 +62,9 @@ _SOON, _LOOK_AGAIN = 0.01, 0.3
 _GO_ON = 2.0
 """Seconds after which tables that do not wait take a window at the latest, while transactions are waited for: a COMMIT may itself wait for that."""
 
+_CONFLICTS = 3
+"""How often a standby may end our sessions until that is an error."""
+
 TakeWindow = Callable[[Pipeline, bool], None]
 """Applies a window to the lake, and confirms it if it is to."""
 
@@ -96,27 +100,39 @@ class FirstCopy:
     def run(self) -> list[TableApplied] | None:
         """Copy the tables that the lake awaits, but for those that are refused. None where it is to stop. Raises UsageError for one that cannot be
         copied, PeerError as the server does, and Overtaken where somebody else has written to the lake."""
-        applied: list[TableApplied] = []
+        applied, conflicts = list[TableApplied](), 0
         take_up_refilled(self.lake)
         while not self.is_stopping():
             if self._catalog.catching_up and not self._catch_up():
                 break
             if not self.refused.are_due(self._catalog) or self._are_refused_still():
                 return applied
-            log, warn = self._log, self.acquired.location.warn
-            self._begun, self._late = written_upto(log.directory) or Lsn(0), set()
-            # While tables join, only these are locked; at the beginning all are there to be copied.
-            only = None if self._catalog.awaits_copy else self._catalog.joining
-            database = self.acquired.slot.database
-            with ServerSnapshot.taken(log.dsn, database, THREADS, warn, self._wait, only=only, log=self._log_at_hand) as snapshot:
-                if snapshot is None:
-                    continue
-                published = snapshot.published(self.joining.publications)
-                files = snapshot.readable_files(published, self.options.strategy, self.is_stopping)
-                with suppress(_Stopped):
-                    if (window := self._window_to(snapshot.seen.end)) is not None:
-                        applied += self._take(snapshot, files, window)
+            try:
+                applied += self._copied_under_one_snapshot()
+            except PeerError as error:
+                conflicts += 1
+                if error.sqlstate != RECOVERY_CONFLICT or conflicts > _CONFLICTS:
+                    raise
+                self.acquired.location.warn(f"{error.message}; what is not copied yet is begun anew")
+                self.waiter.sleep(time.monotonic() + conflicts)
+                self.lake.reread()
         return None
+
+    def _copied_under_one_snapshot(self) -> list[TableApplied]:
+        log, warn = self._log, self.acquired.location.warn
+        self._begun, self._late = written_upto(log.directory) or Lsn(0), set()
+        # While tables join, only these are locked; at the beginning all are there to be copied.
+        only = None if self._catalog.awaits_copy else self._catalog.joining
+        database = self.acquired.slot.database
+        with ServerSnapshot.taken(log.dsn, database, THREADS, warn, self._wait, only=only, log=self._log_at_hand) as snapshot:
+            if snapshot is None:
+                return []
+            published = snapshot.published(self.joining.publications)
+            files = snapshot.readable_files(published, self.options.strategy, self.is_stopping)
+            with suppress(_Stopped):
+                if (window := self._window_to(snapshot.seen.end)) is not None:
+                    return self._take(snapshot, files, window)
+        return []
 
     @property
     def _catalog(self) -> LakeCatalog:
