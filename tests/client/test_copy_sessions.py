@@ -91,3 +91,15 @@ def test_what_another_machine_has_not(server: Server, tmp_path: Path, monkeypatc
     assert "from the file" not in repr(sessions)
     with psycopg.connect(sessions.words) as session:
         assert session.info.dbname == server.dbname
+
+
+def test_all_are_on_one_of_several_servers(server: Server) -> None:
+    """Whichever of those that a connection string names was asked first."""
+    with Server(18, test_decoding=False) as other:
+        other.say(f"CREATE DATABASE {server.dbname}")
+        ports = f"{server.port},{other.port}"
+        dsn = f"host=127.0.0.1,127.0.0.1 port={ports} user=postgres load_balance_hosts=random"
+        with ServerSnapshot.taken(dsn, server.dbname, 7, lambda _: None, lambda: False) as snapshot:
+            assert snapshot is not None
+            sessions = [snapshot.asked, *(snapshot.sessions.get() for _ in range(7))]
+            assert len({each.info.port for each in sessions}) == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +29,14 @@ SETTINGS = {"wal_keep_size": "500MB", "max_prepared_transactions": "10"}
 
 
 @contextmanager
-def both(home: Path, *statements: str, major: int = 18) -> Iterator[tuple[Server, Server]]:
+def both(
+    home: Path, *statements: str, major: int = 18, settings: dict[str, str | int] | None = None
+) -> Iterator[tuple[Server, Server]]:  # fmt: skip
     """A primary, where this has been said, and its standby, which ends none of our sessions."""
-    with Server(major, SETTINGS, test_decoding=False, dbname="app") as primary:
+    more = settings or {}
+    with Server(major, {**SETTINGS, **more}, test_decoding=False, dbname="app") as primary:
         primary.say(*statements)
-        with standby_of(primary, home) as standby:
+        with standby_of(primary, home, more) as standby:
             for name in ("streaming", "archive"):
                 standby.say(f"ALTER SYSTEM SET max_standby_{name}_delay = -1")
             standby.say("ALTER SYSTEM SET hot_standby_feedback = on", "SELECT pg_reload_conf()")
@@ -194,7 +197,7 @@ def test_who_is_in_the_way_of_what_is_replayed(tmp_path: Path) -> None:
         assert process.returncode == 1
         assert "conflict with recovery" in said
         assert said.count("conflict with recovery; what is not copied yet is begun anew") == 3
-        assert said.count("HINT:  On the standby set hot_standby_feedback = on") == 1
+        assert said.count("HINT:  On the standby set ") == 2
         assert "Traceback" not in said
         with _following(standby, tmp_path, *slowly) as following:
             until(
@@ -205,6 +208,83 @@ def test_who_is_in_the_way_of_what_is_replayed(tmp_path: Path) -> None:
                 )
             )
             _await_lake(primary, tmp_path, following)
+        _verify(standby, tmp_path)
+
+
+def test_promoted_a_moment_ago(tmp_path: Path) -> None:
+    """Its last checkpoint is of the timeline before. Whoever begins anew has the log from there on."""
+    with both(tmp_path, "CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)") as (primary, standby):
+        _mirrored(primary, standby, tmp_path)
+        primary.say("INSERT INTO t SELECT generate_series(3, 200000)")  # which takes a checkpoint long to write
+        caught_up(standby, primary)
+        primary.stop()
+        standby.say("SELECT pg_promote()", "INSERT INTO t VALUES (2)")
+        assert standby.value("SELECT timeline_id FROM pg_control_checkpoint()") == 1
+        done = ran("verify", standby.dsn(), "--database", standby.dbname, "--to", tmp_path / "lake")
+        assert (done.returncode, "200,000 rows compared" in done.stdout) == (0, True), done.stderr
+        anew = tmp_path / "anew"
+        done = ran(*_words(standby, anew))
+        assert done.returncode == 0, done.stderr
+        assert read_table(anew / "lake/public.t").num_rows == 200_000
+
+
+@pytest.mark.soak
+def test_promoted_while_older_transactions_are_waited_for(tmp_path: Path) -> None:
+    """They end with the primary; and what is asked of a standby says nothing of what it has become."""
+    definitions = ("CREATE TABLE t (id int)", "ALTER TABLE t REPLICA IDENTITY FULL", "INSERT INTO t VALUES (0)")
+    with both(tmp_path, *definitions) as (primary, standby), closing(primary.connect()) as other:
+        other.execute("BEGIN; INSERT INTO t VALUES (-1)")
+        primary.say("INSERT INTO t VALUES (1)")
+        caught_up(standby, primary)
+        with _following(standby, tmp_path) as process:
+            until(lambda: process.poll() is not None or "waiting for transactions" in _said(tmp_path))
+            primary.crash()
+            standby.say("SELECT pg_promote()")
+            for number in range(2, 800):
+                standby.say(f"INSERT INTO t VALUES ({number})")
+            until(lambda: process.poll() is not None or bool((catalog := _catalog(tmp_path)) and not catalog.awaits_tables))
+            _await_lake(standby, tmp_path, process)
+        assert sorted(row["id"] for row in _rows(tmp_path, "t")) == list(range(800))
+
+
+@pytest.mark.soak
+def test_one_that_is_late_while_others_write(tmp_path: Path) -> None:
+    """What goes on meanwhile goes no further than the standby shows."""
+    tables = ("CREATE TABLE t (id int PRIMARY KEY)", "CREATE TABLE u (id int PRIMARY KEY)", "CREATE PUBLICATION p FOR TABLE u")
+    with both(tmp_path, *tables) as (primary, standby):
+        _mirrored(primary, standby, tmp_path, "--publication", "p")
+        standby.say("ALTER SYSTEM SET recovery_min_apply_delay = '4s'", "SELECT pg_reload_conf()")
+        with _following(standby, tmp_path, "--publication", "p") as process:
+            primary.say("ALTER PUBLICATION p ADD TABLE t")
+            until(lambda: process.poll() is not None or bool((catalog := _catalog(tmp_path)) and catalog.joining))
+            for number in range(60):
+                primary.say(f"INSERT INTO u VALUES ({number})", f"INSERT INTO t VALUES ({number})")
+                time.sleep(0.15)
+            _await_lake(primary, tmp_path, process)
+        assert [len(_rows(tmp_path, name)) for name in "tu"] == [60, 60]
+        _verify(standby, tmp_path)
+
+
+@pytest.mark.soak
+def test_it_shows_a_commit_before_it_has_replayed_it(tmp_path: Path) -> None:
+    """While it removes the files of many tables. The snapshot has seen what lies behind where the standby says that it is."""
+    tables = 14000
+    every = "DO $$ BEGIN FOR i IN 1..{} LOOP EXECUTE format('{} TABLE d.t%s {}', i); END LOOP; END $$"
+    made = (
+        "CREATE TABLE t (id int)",
+        "CREATE TABLE u (id int)",
+        "INSERT INTO t VALUES (0)",
+        "CREATE SCHEMA d",
+        every.format(tables, "CREATE", "(a int)"),
+    )
+    with both(tmp_path, *made, settings={"max_locks_per_transaction": 2048}) as (primary, standby), primary.connect() as other:
+        other.execute("BEGIN; INSERT INTO t VALUES (1), (2)")
+        other.execute(every.format(tables, "DROP", "").encode())
+        with _following(standby, tmp_path) as process:
+            until(lambda: process.poll() is not None or "waiting for transactions" in _said(tmp_path))
+            other.execute("COMMIT")
+            _await_lake(primary, tmp_path, process)
+        assert sorted(row["id"] for row in _rows(tmp_path, "t")) == [0, 1, 2]
         _verify(standby, tmp_path)
 
 

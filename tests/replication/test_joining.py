@@ -7,6 +7,7 @@ import random
 import subprocess
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import count
@@ -190,6 +191,33 @@ def test_others_go_on_while_transactions_are_waited_for(server: Server, tmp_path
         _await_lake(server, tmp_path, process)
     _verify(server, tmp_path)
     assert (len(_rows(tmp_path, "b")), len(_rows(tmp_path, "c"))) == (5, 4)
+
+
+def test_a_commit_that_waits_for_a_standby_meanwhile(tmp_path: Path) -> None:
+    """Its record is in the log, and with that in a window that others take; and it is invisible. The copy is of a snapshot that sees it."""
+    with Server(18, {**SETTINGS, "synchronous_standby_names": "nobody", "synchronous_commit": "local"}, dbname="app") as server:
+        server.say(
+            "CREATE TABLE t (id int PRIMARY KEY)", "CREATE TABLE u (id int PRIMARY KEY)", "CREATE PUBLICATION p FOR TABLE u"
+        )
+        _mirrored(server, tmp_path)
+        with _following(server, tmp_path) as process, server.connect() as old, server.connect() as waits:
+            old.execute("BEGIN; INSERT INTO u VALUES (1)")
+            server.say("ALTER PUBLICATION p ADD TABLE t")
+            until(lambda: process.poll() is not None or bool(_catalog(tmp_path).joining))
+            time.sleep(1.5)
+            waits.execute("SET synchronous_commit = on")
+            with ThreadPoolExecutor(1) as aside:
+                inserted = aside.submit(waits.execute, "INSERT INTO t VALUES (1)")
+                time.sleep(0.5)
+                server.say("INSERT INTO u VALUES (2)")
+                until(lambda: process.poll() is not None or {"id": 2} in _rows(tmp_path, "u"))
+                old.execute("COMMIT")
+                time.sleep(2)
+                server.say(f"SELECT pg_cancel_backend({waits.info.backend_pid})")
+                inserted.result()
+            _await_lake(server, tmp_path, process)
+        assert _rows(tmp_path, "t") == [{"id": 1}]
+        _verify(server, tmp_path)
 
 
 def _joined(server: Server, home: Path, rows: int) -> None:

@@ -290,6 +290,11 @@ def test_what_is_committed_and_not_visible(server: Server, tmp_path: Path, monke
             assert rows_in(lake, "t").num_rows == 2
             with pytest.raises(PeerError, match="they wait for a synchronous standby"):
                 _compared(server, lake)
+            role = f"blind_{server.dbname}"
+            for statement in (f"CREATE ROLE {role} LOGIN", f"GRANT pg_read_all_data TO {role}"):
+                watching.execute(statement.encode())
+            with pytest.raises(PeerError, match="the role may not know whether transactions that run wait for"):
+                await_commits(server.dsn().replace("user=postgres", f"user={role}"), server.dbname, patience=2.0)
             monkeypatch.setattr(server_source, "await_commits", partial(await_commits, patience=60.0))
             later = other.submit(_differing, server, lake)
             time.sleep(1)
@@ -302,6 +307,7 @@ def test_what_is_committed_and_not_visible(server: Server, tmp_path: Path, monke
             connection.execute("SET synchronous_commit = local")
             connection.execute("ALTER SYSTEM RESET synchronous_standby_names")
             connection.execute("SELECT pg_reload_conf()")
+            connection.execute(f"DROP ROLE IF EXISTS blind_{server.dbname}".encode())
 
 
 # -- something is --------------------------------------------------------------------------------------------------------------------------

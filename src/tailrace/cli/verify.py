@@ -9,7 +9,7 @@ from pathlib import Path
 from tailrace.cli.choice import On
 from tailrace.cli.engine import runner_for
 from tailrace.cli.loading import spare_pandas
-from tailrace.cli.progress import Progress, counted
+from tailrace.cli.progress import Progress, counted, warn
 from tailrace.cli.tables import write_json
 from tailrace.cli.verify_output import LAKE, ToldTable, counts_as_json, write_tables
 from tailrace.client.copy_options import CopyStrategy
@@ -96,7 +96,7 @@ def _done(asked: AskedComparison, runner: Runner, progress: Progress, tables: Se
         asked.source,
         asked.database,
         runner,
-        VerifyOptions(tables, asked.limit, asked.state, asked.strategy),
+        VerifyOptions(tables, asked.limit, asked.state, asked.strategy, warn),
         progress.show,
     ) as found:
         compared = []

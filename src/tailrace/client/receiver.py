@@ -31,7 +31,7 @@ from tailrace.dataclass import dataclass
 from tailrace.errors import FailedWrite, PeerError, TailraceError, UsageError
 from tailrace.model import Lsn, timestamptz_of
 from tailrace.storage.file_lock import FileLock
-from tailrace.storage.segment_files import identity_of, list_segments
+from tailrace.storage.segment_files import history_name, identity_of, list_segments, parse_history
 from tailrace.storage.wakeup import ReceiverSocket, force_reply
 from tailrace.storage.whole_file import make_folder
 from tailrace.wire.stream import PrimaryKeepalive, StandbyStatusUpdate, read_from_walsender, wal_in, write_to_walsender
@@ -195,8 +195,7 @@ class Receiver:
             archive = self.archive = self._archive(connection, identity)
             where = archive.resume_point(is_behind_whole=self._is_behind_whole)
             if where is None:
-                begin = identity.flushed if self.begin is None else self.begin
-                where = ResumePoint(identity.timeline, Lsn(begin // archive.segment_size * archive.segment_size))
+                where = self._beginning(connection, archive, identity)
             self._check_reaches(where, identity)
             self._where, self._server_end = where, identity.flushed
             if self.restore is not None and identity.timeline > where.timeline:
@@ -207,6 +206,17 @@ class Receiver:
                 with suppress(FailedWrite):
                     archive.sync()
                 archive.close()
+
+    def _beginning(self, connection: ReplicationConnection, archive: WalArchive, identity: SystemIdentity) -> ResumePoint:
+        """Where an empty directory is filled from, on the timeline that the log is of there: a server that was promoted a moment ago may have its
+        last checkpoint on the one before."""
+        begin, size = identity.flushed if self.begin is None else self.begin, archive.segment_size
+        first = Lsn(begin // size * size)
+        if identity.timeline == 1 or self.begin is None:
+            return ResumePoint(identity.timeline, first)
+        name = history_name(identity.timeline)
+        history = parse_history(connection.timeline_history(identity.timeline).decode("utf-8", "replace"), name)
+        return ResumePoint(next((each for each, left_at in history if first < left_at // size * size), identity.timeline), first)
 
     def _archive(self, connection: ReplicationConnection, identity: SystemIdentity) -> WalArchive:
         """Raises UsageError where the directory has another cluster's log."""

@@ -24,7 +24,14 @@ from tailrace.client.copy_rate import CopyRate
 from tailrace.client.copy_sessions import LOCK_MILLISECONDS, JoiningSessions, copy_session, from_item
 from tailrace.client.running_transactions import BEGIN, is_standby, oldest_running, seen_by_snapshot, who_runs
 from tailrace.client.server_tables import ServerTable, published_by_session, tables_seen
-from tailrace.client.standby_snapshot import CONFLICT_REMEDY, RECOVERY_CONFLICT, replayed, seen_by_exported
+from tailrace.client.standby_snapshot import (
+    RECOVERY_CONFLICT,
+    conflict_remedy,
+    is_recovery_conflict,
+    received,
+    replayed,
+    seen_by_exported,
+)
 from tailrace.client.table_pages import SnapshotFiles, TablePages, least_bytes, readable_files, tables_in_pages
 from tailrace.client.table_part import TablePart
 from tailrace.client.visible_commits import value_of, xid_now
@@ -52,11 +59,17 @@ class LogAtHand:
     newest_open: int = 0
 
 
+class _Promoted(PeerError):
+    """A standby is none any more."""
+
+
 class _Exported(NamedTuple):
-    """A snapshot under this name, and what it sees: the tables, and which transactions. The time is in microseconds of Unix's clock."""
+    """A snapshot under this name, and what it sees: the tables, and which transactions, up to where in the log. The time is in microseconds of Unix's
+    clock."""
 
     tables: dict[int, ServerTable]
     seen: SeenTransactions
+    reach: Lsn
     name: str
     time: int
 
@@ -65,10 +78,11 @@ class _Exported(NamedTuple):
 class ServerSnapshot:
     """In the `sessions`, which hold locks on its `tables`, by oid: all of users that are logged, or those that were asked for. `time` is in
     microseconds of Unix's clock. Another session, which is in no transaction, can be `asked`. The snapshot was `exported` under this name,
-    by the session of the server's process `holder`."""
+    by the session of the server's process `holder`. Nothing that it has seen lies behind `reach` in the log."""
 
     sessions: SimpleQueue[Any]
     seen: SeenTransactions
+    reach: Lsn
     tables: dict[int, ServerTable]
     time: int
     asked: Any
@@ -87,7 +101,9 @@ class ServerSnapshot:
 
         try:
             with ExitStack() as stack:
-                first, *others = (stack.enter_context(copy_session(dsn, database)) for _ in range(1 + sessions))
+                first = stack.enter_context(copy_session(dsn, database))
+                there = JoiningSessions.of(first, database, "", 0).words  # of several servers that the string names it is one
+                others = [stack.enter_context(copy_session(there, database)) for _ in range(sessions)]
                 ready = _Readiness(first, is_standby(value_of(first)), tell, is_stopping)
                 found = ready.exported(others, only) if ready.has_come(log, awaits_older=awaits_older) else None
                 if found is None:
@@ -99,7 +115,7 @@ class ServerSnapshot:
                 free: SimpleQueue[Any] = SimpleQueue()
                 for each in others:
                     free.put(each)
-                yield cls(free, found.seen, found.tables, found.time, first, found.name, leader.info.backend_pid)
+                yield cls(free, found.seen, found.reach, found.tables, found.time, first, found.name, leader.info.backend_pid)
         except psycopg.Error as error:
             raise _with_remedy(as_ours(error, database)) from error
         except PeerError as error:
@@ -162,8 +178,8 @@ class ServerSnapshot:
 
 
 def _with_remedy(error: TailraceError) -> TailraceError:
-    if error.sqlstate == RECOVERY_CONFLICT:
-        error.hint = CONFLICT_REMEDY  # in place of the server's, to try again
+    if is_recovery_conflict(error) and not isinstance(error, _Promoted):
+        error.hint = conflict_remedy(error.detail)  # in place of the server's, to try again
     return error
 
 
@@ -201,13 +217,9 @@ class _Readiness:
             ((name, at),) = leader.execute(
                 "SELECT pg_export_snapshot(), (extract(epoch FROM now()) * 1000000)::bigint"
             ).fetchall()
-            seen = (
-                seen_by_exported(value_of(leader), ServerFiles(leader), name)
-                if self.is_standby
-                else seen_by_snapshot(value_of(leader))
-            )
+            seen, reach = self._seen(leader, name)
             if seen is not None:
-                return _Exported(there, seen, name, int(at))
+                return _Exported(there, seen, reach, name, int(at))
             _let_go(sessions)
             if not told and time.monotonic() - began > _TOLD_AFTER:
                 told = True
@@ -216,6 +228,20 @@ class _Readiness:
                 )
             time.sleep(_POLL)
         return None
+
+    def _seen(self, leader: Any, exported: str) -> tuple[SeenTransactions | None, Lsn]:
+        """Which transactions its snapshot has seen, if one can know that, and up to where in the log their records are. Raises PeerError where a
+        standby has been promoted: of what was waited for there, nothing is known."""
+        ask = value_of(leader)
+        if not self.is_standby:
+            seen = seen_by_snapshot(ask)
+            return seen, seen.end
+        found = seen_by_exported(ask, ServerFiles(leader), exported), received(ask)
+        if not is_standby(ask):
+            raise _Promoted(
+                "the standby was promoted before its tables could be copied", hint="Run this again.", sqlstate=RECOVERY_CONFLICT
+            )
+        return found
 
     def _locked(self, sessions: Sequence[Any], only: Sequence[int] | None) -> dict[int, ServerTable] | None:
         """The tables that the first session sees from now on, each of which all sessions have locked, if it may be read; None where it is to stop.

@@ -4,8 +4,8 @@ In: what asks a session for the one value of a query. Out: how far it has replay
 it has seen. All that it knows to run it has among a snapshot's subtransactions (`GetSnapshotData` in `procarray.c`), of which `pg_current_snapshot`
 tells nothing; the snapshot's file names them. Nobody can write there, or have an xid.
 
-A standby replays a commit record and shows at once what it commits. So what a snapshot has seen is what lies before an LSN, but nobody can ask for
-both at once; the xids tell those that were replayed in between.
+A standby shows what a commit record commits while it replays that, and says a moment later that it has; or much later, where files of many tables are
+to be removed. So nobody can ask for what a snapshot has seen by LSN; the xids tell.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 from tailrace.client.catalog_files import READING, ServerFiles
 from tailrace.client.running_transactions import Ask
 from tailrace.client.table_pages import exported_snapshot
-from tailrace.errors import PeerError
+from tailrace.errors import PeerError, TailraceError
 from tailrace.model import Lsn
 from tailrace.transactions.seen_transactions import SeenTransactions
 
@@ -24,7 +24,16 @@ _FILE_BYTES = 16 << 20
 
 RECOVERY_CONFLICT = "40001"
 """What ends a statement or a session there that is in the way of what is to be replayed: a lock on the primary, or rows that VACUUM has removed."""
-CONFLICT_REMEDY = "On the standby set hot_standby_feedback = on, and a longer max_standby_streaming_delay; or give the primary's connection string."
+_LONGER = "On the standby set {}a longer max_standby_streaming_delay; or give the primary's connection string."
+
+
+def is_recovery_conflict(error: TailraceError) -> bool:
+    return error.sqlstate == RECOVERY_CONFLICT or "conflict with recovery" in error.message
+
+
+def conflict_remedy(detail: str) -> str:
+    """By what the server says was in the way: against a lock hot_standby_feedback does nothing."""
+    return _LONGER.format("" if "lock" in detail else "hot_standby_feedback = on, and ")
 
 
 def replayed(ask: Ask) -> Lsn:
@@ -32,9 +41,15 @@ def replayed(ask: Ask) -> Lsn:
     return Lsn.parse(ask("SELECT pg_last_wal_replay_lsn()::text"))
 
 
+def received(ask: Ask) -> Lsn:
+    """What it has of the log, and sends; nothing that it shows lies behind."""
+    return Lsn.parse(ask("SELECT greatest(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn())::text"))
+
+
 def seen_by_exported(ask: Ask, files: ServerFiles, exported: str) -> SeenTransactions | None:
     """Which transactions the snapshot of the session's transaction has seen, which was `exported` under this name; None where it does not name all
-    that run. Their commit records lie before `end`. Raises PeerError (42501) where its file may not be read, and psycopg's errors."""
+    that run. `end` is where it says that it has replayed the log: the record of one commit may lie behind. Raises PeerError (42501) where its file
+    may not be read, and psycopg's errors."""
     import psycopg  # noqa: PLC0415 - only those who connect need it
 
     try:

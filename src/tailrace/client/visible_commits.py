@@ -12,11 +12,18 @@ from typing import Any
 from tailrace.client.catalog_files import as_ours
 from tailrace.client.copy_sessions import copy_session
 from tailrace.client.running_transactions import Ask, is_standby, oldest_running, spend_xid
+from tailrace.client.standby_snapshot import replayed
 from tailrace.errors import PeerError
+from tailrace.model import Lsn
 
 _WAITS = (
     "SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND (backend_xid IS NULL OR age(backend_xid) > age('{}'::xid))"
 )
+_MAY_SEE_WAITS = """
+SELECT current_setting('synchronous_standby_names') = ''
+  OR EXISTS (SELECT FROM pg_roles WHERE rolname = current_user AND rolsuper)
+  OR EXISTS (SELECT FROM pg_roles WHERE rolname = 'pg_read_all_stats' AND pg_has_role(oid, 'USAGE'))
+"""
 _TO_COMMIT, _MOMENT = 1.0, 0.02
 """Seconds that it takes at most from a commit record until the transaction is visible, where no standby is waited for."""
 
@@ -35,6 +42,17 @@ def write_something(dsn: str, database: str) -> bool:
         raise as_ours(error, database) from error
 
 
+def replayed_upto(dsn: str, database: str) -> Lsn:
+    """All that a standby shows by now, and for sure, commits before there."""
+    import psycopg  # noqa: PLC0415 - see above
+
+    try:
+        with copy_session(dsn, database) as connection:
+            return replayed(value_of(connection))
+    except psycopg.Error as error:
+        raise as_ours(error, database) from error
+
+
 def await_commits(dsn: str, database: str, patience: float = 30.0) -> None:
     """Wait until all is visible that has a commit record in the log by now, so that the next snapshot sees it: a transaction is invisible while its
     COMMIT waits for a synchronous standby. One that does not come to an end, and does not wait for that, has no commit record. Raises PeerError where
@@ -49,8 +67,15 @@ def await_commits(dsn: str, database: str, patience: float = 30.0) -> None:
             xid = xid_now(connection)
             while oldest_running(ask) < xid:
                 waited = time.monotonic() - began
-                if waited > _TO_COMMIT and not ask(f"SELECT EXISTS ({_WAITS.format(xid & 0xFFFF_FFFF)})"):
+                may_see = waited <= _TO_COMMIT or ask(_MAY_SEE_WAITS)
+                if waited > _TO_COMMIT and may_see and not ask(f"SELECT EXISTS ({_WAITS.format(xid & 0xFFFF_FFFF)})"):
                     return
+                if waited > patience and not may_see:
+                    raise PeerError(
+                        "the role may not know whether transactions that run wait for a synchronous standby",
+                        detail="If one does, its commit is in the log, and not visible.", sqlstate="42501",
+                        hint="GRANT pg_read_all_stats to the role that connects; or run this again once no old transaction is running.",
+                    )  # fmt: skip
                 if waited > patience:
                     raise PeerError(
                         "transactions whose commit is in the log are not visible: they wait for a synchronous standby",

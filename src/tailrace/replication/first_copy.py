@@ -20,14 +20,17 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import field, replace
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tailrace.catalog.history.comments import comments_at
 from tailrace.client.copy_options import CopyOptions
 from tailrace.client.copy_rate import CopyRate
 from tailrace.client.server_snapshot import LogAtHand, ServerSnapshot
 from tailrace.client.server_tables import published_tables
-from tailrace.client.standby_snapshot import RECOVERY_CONFLICT
+from tailrace.client.standby_snapshot import is_recovery_conflict
 from tailrace.client.table_pages import SnapshotFiles
-from tailrace.client.visible_commits import write_something
+from tailrace.client.visible_commits import replayed_upto, write_something
 from tailrace.client.wal_archive import written_upto
 from tailrace.copy_feed import CopiedTable, CopyFeed
 from tailrace.dataclass import dataclass
@@ -63,7 +66,9 @@ _GO_ON = 2.0
 """Seconds after which tables that do not wait take a window at the latest, while transactions are waited for: a COMMIT may itself wait for that."""
 
 _CONFLICTS = 3
-"""How often a standby may end our sessions until that is an error."""
+"""How often a standby may end our sessions until that is an error for who does not follow."""
+_LONGEST_PAUSE = 30.0
+"""Seconds, behind many of these."""
 
 TakeWindow = Callable[[Pipeline, bool], None]
 """Applies a window to the lake, and confirms it if it is to."""
@@ -78,7 +83,7 @@ class FirstCopy:
     """Of the tables that is copied what is published to the lake; all if there are no publications. Windows of the log have this `size`; it is caught
     up with here unless it `is_received` meanwhile: then tables that do not wait go on `every` so many seconds. `progress` hears of each part. Of
     tables that join meanwhile some may be `refused`. State: when tables went on that do not wait, and which tables joined too late for the copy that
-    is being made."""
+    is being made; whether that is of a standby, and which transactions were confirmed while its snapshot was waited for."""
 
     acquired: AcquiredSlot
     lake: Lake
@@ -96,6 +101,8 @@ class FirstCopy:
     _went_on: float = 0.0
     _begun: Lsn = Lsn(0)
     _late: set[int] = field(default_factory=set)
+    _of_standby: bool = False
+    _confirmed: list[NDArray[np.int64]] = field(default_factory=list)
 
     def run(self) -> list[TableApplied] | None:
         """Copy the tables that the lake awaits, but for those that are refused. None where it is to stop. Raises UsageError for one that cannot be
@@ -111,16 +118,17 @@ class FirstCopy:
                 applied += self._copied_under_one_snapshot()
             except PeerError as error:
                 conflicts += 1
-                if error.sqlstate != RECOVERY_CONFLICT or conflicts > _CONFLICTS:
+                if not is_recovery_conflict(error) or (conflicts > _CONFLICTS and not self.is_received):
                     raise
-                self.acquired.location.warn(f"{error.message}; what is not copied yet is begun anew")
-                self.waiter.sleep(time.monotonic() + conflicts)
+                hint = f"\nHINT:  {error.hint}" if error.hint and conflicts == 1 else ""
+                self.acquired.location.warn(f"{error.message}; what is not copied yet is begun anew{hint}")
+                self.waiter.sleep(time.monotonic() + min(conflicts, _LONGEST_PAUSE))
                 self.lake.reread()
         return None
 
     def _copied_under_one_snapshot(self) -> list[TableApplied]:
         log, warn = self._log, self.acquired.location.warn
-        self._begun, self._late = written_upto(log.directory) or Lsn(0), set()
+        self._begun, self._late, self._of_standby, self._confirmed = written_upto(log.directory) or Lsn(0), set(), False, []
         # While tables join, only these are locked; at the beginning all are there to be copied.
         only = None if self._catalog.awaits_copy else self._catalog.joining
         database = self.acquired.slot.database
@@ -130,9 +138,16 @@ class FirstCopy:
             published = snapshot.published(self.joining.publications)
             files = snapshot.readable_files(published, self.options.strategy, self.is_stopping)
             with suppress(_Stopped):
-                if (window := self._window_to(snapshot.seen.end)) is not None:
-                    return self._take(snapshot, files, window)
+                if self._sees_what_is_confirmed(snapshot) and (window := self._window_to(snapshot.reach)) is not None:
+                    made = window.plan.transactions
+                    seen = snapshot.seen.with_end_behind(made.full_xid, made.commit_lsn, made.end_lsn)
+                    return self._take(replace(snapshot, seen=seen), files, window)
         return []
+
+    def _sees_what_is_confirmed(self, snapshot: ServerSnapshot) -> bool:
+        """Whether it has seen all that went to the lake, and will not come again, while it was waited for. A transaction that began in that time may
+        have its commit record in the log and be invisible still: the next snapshot waits for it."""
+        return all(bool(snapshot.seen.saw(xids).all()) for xids in self._confirmed)
 
     @property
     def _catalog(self) -> LakeCatalog:
@@ -154,7 +169,7 @@ class FirstCopy:
         else:
             self.acquired.go_to(self.acquired.read_upto)  # the window comes again
             at_hand = LogAtHand(polled.span.stop, polled.newest_open)
-        self._begun = at_hand.end
+        self._begun, self._of_standby = at_hand.end, True
         return at_hand
 
     def _wait(self) -> bool:
@@ -173,11 +188,16 @@ class FirstCopy:
             return
         self._went_on = now
         self.check()
-        polled = self.acquired.poll(OF_TABLES, Limit(None, self.size))
+        # A standby sends more than it shows.
+        upto = replayed_upto(self._log.dsn, self.acquired.slot.database) if self._of_standby and confirms else None
+        polled = self.acquired.poll(OF_TABLES, Limit(upto, self.size))
         if isinstance(polled, NothingNew):
             return
         self._note_late(polled)
         self.take_window(polled, confirms)
+        if confirms:
+            made = polled.plan.transactions
+            self._confirmed.append(made.full_xid[(made.commit_lsn >= polled.span.start) & (made.commit_lsn < polled.span.stop)])
         if is_full(polled, self.size):
             self._went_on = 0.0
 

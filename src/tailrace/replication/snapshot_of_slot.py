@@ -59,8 +59,8 @@ class Alignment:
         if self.session.is_in_recovery:
             raise UsageError(
                 "recovery is in progress", sqlstate="55000",
-                hint="The snapshots of a server in recovery do not tell which transactions are over. Serve the primary's log, or create the slot "
-                "with SNAPSHOT 'nothing'.",
+                hint="Serve the primary's log while tables are copied to a subscriber. A slot without a snapshot is created with SNAPSHOT 'nothing', "
+                "and a subscription that needs none WITH (copy_data = false).",
             )  # fmt: skip
         slot = new.slot
         self._await_older()

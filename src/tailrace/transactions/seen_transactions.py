@@ -6,6 +6,7 @@ transaction, and not by LSN: the commit record of one may be in the log while it
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,12 @@ class SeenTransactions:
         whole = np.where(whole > self.xmax + 0x8000_0000, whole - 0x1_0000_0000, whole)
         whole = np.where(whole < self.xmax - 0x8000_0000, whole + 0x1_0000_0000, whole)
         return (whole < self.xmax) & ~np.isin(whole, np.array(self.running, np.int64))
+
+    def with_end_behind(self, xids: NDArray[np.int64], commits: NDArray[np.int64], ends: NDArray[np.int64]) -> SeenTransactions:
+        """With the end behind those of these commits that were seen, whose records begin and end there: a standby shows a transaction before it says
+        that it has replayed the commit record."""
+        late = (commits >= self.end) & self.saw(xids)
+        return replace(self, end=Lsn(int(ends[late].max(initial=self.end))))
 
     def without(self, changes: pa.RecordBatch) -> pa.RecordBatch:
         """Those of a batch of changes that are not in the copy."""

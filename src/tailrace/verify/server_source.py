@@ -78,8 +78,8 @@ class ServerSource:
             write_something(dsn, database)  # what is visible is flushed with it
             source = _received(dsn, database, since)
             start = since if since >= source.segments.first_lsn else None
-            log = open_log(source, database, start_lsn=start, upto_lsn=snapshot.seen.end).feed()
-            made = cls(snapshot, log, database, publications, state)
+            log = open_log(source, database, start_lsn=start, upto_lsn=snapshot.reach).feed()
+            made = cls(_with_end(snapshot, log), log, database, publications, state)
             yield replace(made, tables={each.relation.oid: each for each in made._chosen(strategy, wanted)})
 
     @property
@@ -117,6 +117,16 @@ class ServerSource:
             return [Leaf(*row) for row in session.execute(_LEAVES, [oid]).fetchall()]
         finally:
             self.snapshot.sessions.put(session)
+
+
+def _with_end(snapshot: ServerSnapshot, log: LogFeed) -> ServerSnapshot:
+    """With the end of what it has seen as the log tells it, where the server's word is too early."""
+    seen = snapshot.seen
+    if snapshot.reach > seen.end:
+        for window in log.windows():
+            made = window.plan.transactions
+            seen = seen.with_end_behind(made.full_xid, made.commit_lsn, made.end_lsn)
+    return replace(snapshot, seen=seen)
 
 
 def _received(dsn: str, database: str, since: Lsn) -> Source:

@@ -54,12 +54,13 @@ class TableCompared:
 @dataclass(frozen=True, slots=True)
 class VerifyOptions:
     """`tables` are named as in SQL, all if there are none; of each so many rows that differ are `listed`. Publications of the lake may be defined in
-    `state`. The server's rows are read by that `strategy`."""
+    `state`. The server's rows are read by that `strategy`. Who has to wait for the server hears of it by `warn`."""
 
     tables: Sequence[str] = ()
     listed: int = 100
     state: Path | None = None
     strategy: CopyStrategy = CopyStrategy.AUTO
+    warn: Callable[[str], None] = lambda _: None
 
 
 _AS_BY_DEFAULT = VerifyOptions()
@@ -204,7 +205,9 @@ def verification(
             return not names or (relation.schema, relation.name) in names
 
         since, publications = catalog.complete, catalog.publications
-        with ServerSource.taken(dsn, database, since, publications, options.state, tell, options.strategy, wanted) as source:
+        with ServerSource.taken(
+            dsn, database, since, publications, options.state, options.warn, options.strategy, wanted
+        ) as source:
             catalog.check_is_of(replace(source.log.span, publications=catalog.publications), store.url)
             yield Verification(source, rest, runner, folder, options, tell)
 

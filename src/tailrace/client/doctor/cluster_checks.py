@@ -73,8 +73,11 @@ def of_setting(setting: Setting) -> Check:
 STANDBY = Check(
     "standby",
     """
-    SELECT 'note', 'it is a standby: its log comes as late as it gets it; wal_level and full_page_writes are the primary''s; no commit '
-                   'there waits for what tailrace confirms; what is replayed may end a copy of tables, where hot_standby_feedback is off', ''
+    SELECT 'note', format('it is a standby: its log comes as late as it gets it; wal_level and full_page_writes are the primary''s; no commit '
+                          'there waits for what tailrace confirms; what it replays may end a copy of tables: hot_standby_feedback is %s, and '
+                          'max_standby_streaming_delay %s', current_setting('hot_standby_feedback'), current_setting('max_standby_streaming_delay')),
+           CASE current_setting('hot_standby_feedback')
+                WHEN 'off' THEN 'ALTER SYSTEM SET hot_standby_feedback = on;  -- then SELECT pg_reload_conf();' ELSE '' END
     WHERE pg_is_in_recovery()""",
     "it is a primary",
 )
