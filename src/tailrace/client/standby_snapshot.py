@@ -20,8 +20,6 @@ from tailrace.transactions.seen_transactions import SeenTransactions
 _LOW_WORD = 0xFFFF_FFFF
 _FILE_BYTES = 16 << 20
 """More than a snapshot of the most transactions has."""
-
-
 RECOVERY_CONFLICT = "40001"
 """What ends a statement or a session there that is in the way of what is to be replayed: a lock on the primary, or rows that VACUUM has removed."""
 _LONGER = "On the standby set {}a longer max_standby_streaming_delay; or give the primary's connection string."

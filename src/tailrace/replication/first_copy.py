@@ -64,7 +64,6 @@ _SOON, _LOOK_AGAIN = 0.01, 0.3
 """Seconds from one look to the next, at first and at most."""
 _GO_ON = 2.0
 """Seconds after which tables that do not wait take a window at the latest, while transactions are waited for: a COMMIT may itself wait for that."""
-
 _CONFLICTS = 3
 """How often a standby may end our sessions until that is an error for who does not follow."""
 _LONGEST_PAUSE = 30.0
