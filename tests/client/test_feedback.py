@@ -92,7 +92,7 @@ def test_on_waits_for_our_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     may_sync.set()
 
     def fdatasync(file: int) -> None:
-        may_sync.wait(LONG / 3)
+        may_sync.wait(LONG)
         sync(file)
 
     with _server() as server:
