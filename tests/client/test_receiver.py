@@ -31,6 +31,7 @@ FILL = "INSERT INTO t SELECT i, repeat('x', 100) FROM generate_series(1, 30000) 
 def _receiving(server: Server, archive: Path, **more: object) -> Iterator[Receiver]:
     receiver = Receiver(server.dsn(), archive, **more)  # type: ignore[arg-type]
     with receiving(receiver) as reception:
+        until(lambda: receiver.archive is not None or reception.check() is not None)  # it knows by now where it begins
         yield receiver
     reception.check()
 
