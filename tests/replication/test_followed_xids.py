@@ -60,14 +60,14 @@ def test_orphans_of_a_crash_are_forgotten(tmp_path: Path) -> None:
             orphan.execute("INSERT INTO t VALUES (1)")
             server.say("INSERT INTO t VALUES (2)")
             taken = ours(consumer)
-            assert xid in _open_in(consumer.carried)
+            assert xid in _open_in(consumer._carried)
             server.crash()
             server.start()
             server.say("INSERT INTO t VALUES (3)")
             server.checkpoint()
             server.say("INSERT INTO t VALUES (4)")
             taken += ours(consumer)
-            assert not len(_open_in(consumer.carried))
+            assert not len(_open_in(consumer._carried))
         check_equal(taken, theirs(server))
         assert [line.split("id[integer]:")[1] for line in taken.splitlines() if "INSERT" in line] == ["2", "3", "4"]
 

@@ -19,11 +19,7 @@ from tailrace.model import Lsn
 _WAITS = (
     "SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND (backend_xid IS NULL OR age(backend_xid) > age('{}'::xid))"
 )
-_MAY_SEE_WAITS = """
-SELECT current_setting('synchronous_standby_names') = ''
-  OR EXISTS (SELECT FROM pg_roles WHERE rolname = current_user AND rolsuper)
-  OR EXISTS (SELECT FROM pg_roles WHERE rolname = 'pg_read_all_stats' AND pg_has_role(oid, 'USAGE'))
-"""
+_MAY_SEE_WAITS = "SELECT current_setting('synchronous_standby_names') = '' OR pg_has_role('pg_read_all_stats', 'USAGE')"
 _TO_COMMIT, _MOMENT = 1.0, 0.02
 """Seconds that it takes at most from a commit record until the transaction is visible, where no standby is waited for."""
 
@@ -64,10 +60,9 @@ def await_commits(dsn: str, database: str, patience: float = 30.0) -> None:
             ask, began = value_of(connection), time.monotonic()
             if is_standby(ask):
                 return
-            xid = xid_now(connection)
+            xid, may_see = xid_now(connection), ask(_MAY_SEE_WAITS)
             while oldest_running(ask) < xid:
                 waited = time.monotonic() - began
-                may_see = waited <= _TO_COMMIT or ask(_MAY_SEE_WAITS)
                 if waited > _TO_COMMIT and may_see and not ask(f"SELECT EXISTS ({_WAITS.format(xid & 0xFFFF_FFFF)})"):
                     return
                 if waited > patience and not may_see:

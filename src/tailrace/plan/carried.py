@@ -51,12 +51,6 @@ class Carried:
         """Transactions that are open, and began where nothing is known of them; top-level ones and others, by full xid."""
         return sorted(self.earlier.open_at_start or ())
 
-    @property
-    def newest_open(self) -> int:
-        """Of the transactions that are open, the newest by full xid; 0 if none is."""
-        parts = self.earlier.indexes_of_unfinished
-        return max([0, *self.waits_for, *(int(part.xids.xid.max(initial=0)) for part in parts)])
-
 
 def carried_from(log: ScannedLog, state: CatalogState, before: Carried, horizon: Lsn) -> Carried:
     """What to carry on from the end of `log`, at whose beginning it was `before`. What the catalogs were before `horizon`, and before what is open

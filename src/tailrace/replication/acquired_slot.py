@@ -56,15 +56,15 @@ _WORTH_A_MARK = 1 << 20
 
 @dataclass(slots=True)
 class AcquiredSlot:
-    """`slot` is as it was saved last; what commits before `read_upto` has been taken, or was confirmed before, and the next window is planned by what
-    is `carried`. Of transactions in progress `streamed` has been taken; who acquires the slot next takes them from their beginning again."""
+    """`slot` is as it was saved last; what commits before `read_upto` has been taken, or was confirmed before. Of transactions
+    in progress `streamed` has been taken; who acquires the slot next takes them from their beginning again, as on the server."""
 
     location: SlotLocation
     slot: Slot
     runner: Runner
     window: WindowSize
     _held: ExitStack
-    carried: Carried
+    _carried: Carried
     _log: FollowedLog
     read_upto: Lsn = field(init=False)
     _marked: Lsn = field(init=False)
@@ -79,8 +79,8 @@ class AcquiredSlot:
     _given: Given | None = None
 
     def __post_init__(self) -> None:
-        self._marked = self.carried.lsn
-        self._marked_on = self.carried.state.timeline
+        self._marked = self._carried.lsn
+        self._marked_on = self._carried.state.timeline
         self._log.check = self._check
         self.read_upto = self.slot.confirmed_flush_lsn
 
@@ -107,7 +107,7 @@ class AcquiredSlot:
 
     def given_upto(self, nothing: NothingNew) -> Lsn:
         """Up to where all was given, or passed over, once a look found nothing. Less than `read_upto` if that is ahead of the log (`go_to`)."""
-        seen = self.carried.lsn if nothing.end is None else max(nothing.end.lsn, self.carried.lsn)
+        seen = self._carried.lsn if nothing.end is None else max(nothing.end.lsn, self._carried.lsn)
         return Lsn(min(self.read_upto, max(seen, self.slot.confirmed_flush_lsn)))
 
     @property
@@ -130,7 +130,7 @@ class AcquiredSlot:
     def place(self, demand: Demand, size: WindowSize) -> WindowPlace:
         """Where the next window begins; the one before counts as taken."""
         self._take_given()
-        return WindowPlace.of(self._segments, self.slot.database_oid, self.carried, self.read_upto, self.streamed, demand, size)
+        return WindowPlace.of(self._segments, self.slot.database_oid, self._carried, self.read_upto, self.streamed, demand, size)
 
     def next_window(self, demand: Demand, limit: Limit, nothing: NothingNew | None = None) -> NextWindow | NothingNew:
         """It, planned and not given. As long as the log still ends as `nothing` has it, nobody looks for more."""
@@ -144,10 +144,10 @@ class AcquiredSlot:
             for parts in self._look.rest():
                 if parts[-1][1].next_lsn > self.read_upto:
                     wanted = DecodingRange(self.read_upto, upto, demand, is_strict=True, streamed=self.streamed)
-                    return NextWindow.of(self.runner, self.carried, parts, wanted)
+                    return NextWindow.of(self.runner, self._carried, parts, wanted)
                 # confirmed before, so that it is only planned
-                self.carried = carry(parts[-1][0], self.runner, self.carried, [part for _, part in parts])
-                self._log.needed_from = self.carried.restart_lsn
+                self._carried = carry(parts[-1][0], self.runner, self._carried, [part for _, part in parts])
+                self._log.needed_from = self._carried.restart_lsn
         except BaseException:
             self._end_look()
             raise
@@ -157,7 +157,7 @@ class AcquiredSlot:
     def empty_window(self, demand: Demand) -> Pipeline:
         """Where the log ends, once a look has found nothing new there: what the catalogs are, and no transaction."""
         wanted = DecodingRange(self.read_upto, Lsn(NEVER - 1), demand, is_strict=True, streamed=self.streamed)
-        return NextWindow.empty(self._log.source, self.runner, self.carried, wanted).window
+        return NextWindow.empty(self._log.source, self.runner, self._carried, wanted).window
 
     def looking_ahead(self) -> AbstractContextManager[None]:
         """Within the block, in which the window that was given is made use of, the log of the next is read. Nothing is asked of the slot there."""
@@ -187,8 +187,8 @@ class AcquiredSlot:
         self.slot = replace(self.slot, statistics=self.slot.statistics + given.statistics)
         self.fingerprint_at(self.read_upto)
         if given.is_whole:
-            self.carried, self.streamed = given.carried, given.streamed
-            self._log.needed_from = self.carried.restart_lsn
+            self._carried, self.streamed = given.carried, given.streamed
+            self._log.needed_from = self._carried.restart_lsn
         else:
             self._end_look()
 
@@ -200,7 +200,7 @@ class AcquiredSlot:
             self._look = None
         elif given is None:
             return
-        self._log.back_to(self.carried.lsn, self.carried.last)
+        self._log.back_to(self._carried.lsn, self._carried.last)
 
     def end_of_batch(self, size: WindowSize) -> Lsn:
         """Where what can be taken next ends, if it is to be one window of this size; `read_upto` if nothing is new. To poll up
@@ -211,10 +211,10 @@ class AcquiredSlot:
             if indexes[-1].next_lsn > self.read_upto:
                 self._ahead = parts
                 # The stretch behind, by which a window is known to be full, is new again.
-                last = next((part.last for part in reversed(indexes) if part.records), self.carried.last)
+                last = next((part.last for part in reversed(indexes) if part.records), self._carried.last)
                 self._log.back_to(indexes[-1].stretch.stop, last)
                 return Lsn(indexes[-1].next_lsn)
-            self.carried = carry(parts[-1][0], self.runner, self.carried, indexes)
+            self._carried = carry(parts[-1][0], self.runner, self._carried, indexes)
         return self.read_upto
 
     def _windows(self, limit: Limit) -> Windows:
@@ -267,8 +267,8 @@ class AcquiredSlot:
             self._end_look()
         if lsn < self.read_upto:
             self._ahead = []
-            self.carried = fitting_mark(self.location, self.slot.database_oid, self.slot.confirmed_flush_lsn, self._segments)
-            self._log.back_to(self.carried.lsn, self.carried.last)
+            self._carried = fitting_mark(self.location, self.slot.database_oid, self.slot.confirmed_flush_lsn, self._segments)
+            self._log.back_to(self._carried.lsn, self._carried.last)
             self.streamed = {}
         self.read_upto = lsn
 
@@ -279,8 +279,8 @@ class AcquiredSlot:
         if lsn > self.read_upto and self._given is None:
             self._end_look()
         self.read_upto = max(lsn, self.read_upto)
-        if self.carried.lsn <= lsn:
-            self._at_confirmed = self.carried
+        if self._carried.lsn <= lsn:
+            self._at_confirmed = self._carried
         marked = self._mark(MARK_EVERY)
         is_news = lsn > self.slot.confirmed_flush_lsn
         if is_news or self.slot.fingerprint is None:
@@ -328,18 +328,18 @@ class AcquiredSlot:
         self._end_look()
         while True:
             for parts in self._windows(Limit(upto)):
-                carried = carry(parts[-1][0], self.runner, self.carried, [part for _, part in parts])
+                carried = carry(parts[-1][0], self.runner, self._carried, [part for _, part in parts])
                 if is_beyond := upto is not None and carried.lsn > upto:
-                    self._log.back_to(self.carried.lsn, self.carried.last)
+                    self._log.back_to(self._carried.lsn, self._carried.last)
                 else:
-                    self.carried = carried
+                    self._carried = carried
                 reached = Lsn(min(carried.lsn, NEVER if upto is None else upto))
                 if confirms:
                     self.confirm(reached)
                 if is_beyond:
                     return reached
             if not self._log.nothing_new.in_doubt:
-                return max(self.carried.lsn, self.slot.confirmed_flush_lsn)
+                return max(self._carried.lsn, self.slot.confirmed_flush_lsn)
             yield self._log.nothing_new
 
     def release(self) -> None:

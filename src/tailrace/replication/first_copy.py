@@ -164,7 +164,7 @@ class FirstCopy:
         """As far as it is one window: beyond what the lake has. What joins behind that joins too late."""
         polled = self.acquired.poll(OF_TABLES, Limit(None, self.size))
         if isinstance(polled, NothingNew):
-            at_hand = LogAtHand(self.acquired.read_upto, self.acquired.carried.newest_open)
+            at_hand = LogAtHand(self.acquired.read_upto, self.acquired.empty_window(OF_TABLES).newest_open)
         else:
             self.acquired.go_to(self.acquired.read_upto)  # the window comes again
             at_hand = LogAtHand(polled.span.stop, polled.newest_open)
