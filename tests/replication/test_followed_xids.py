@@ -15,6 +15,7 @@ from support.slots import create_both, ours, theirs
 from support.xids import near_the_end
 from tailrace.pipeline import LocalRunner
 from tailrace.plan.carried import Carried
+from tailrace.plan.demand import OF_TABLES
 from tailrace.replication.slot_location import SlotLocation
 
 pytestmark = pytest.mark.postgres
@@ -31,6 +32,7 @@ def test_the_counter_passes_its_end(major: int, tmp_path: Path) -> None:
         taken, xids = "", []
         with server.connect(autocommit=False) as slow:
             slow.execute("INSERT INTO apart VALUES (0, 'begun in one epoch')")
+            open_xid = int(str(slow.execute("SELECT pg_current_xact_id()::text").fetchone()[0]))  # type: ignore[index]
             for turn in range(3):
                 with acquired(location, "mine", LocalRunner(1)) as consumer:
                     for number in range(8):
@@ -39,6 +41,7 @@ def test_the_counter_passes_its_end(major: int, tmp_path: Path) -> None:
                         )
                         taken += ours(consumer)
                         xids.append(int(server.value("SELECT pg_snapshot_xmax(pg_current_snapshot())::text")))
+                    assert consumer.empty_window(OF_TABLES).newest_open == open_xid
             slow.execute("INSERT INTO apart VALUES (0, 'ended in the next')")
             slow.commit()
         with acquired(location, "mine", LocalRunner(1)) as consumer:
