@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from support.proxies import proxy
 from support.served import Served
 from support.servers import Server
 from support.waiting import until
@@ -90,6 +91,48 @@ def test_what_was_skipped_while_a_table_was_copied(tmp_path: Path) -> None:
                 until(lambda: _state(there) == "r")
                 count = source.value("SELECT count(*) FROM t")
                 until(lambda count=count: there.value("SELECT count(*) FROM t") == count)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("publisher", ["a server", "tailrace"])
+def test_what_crashes_behind_the_drop_of_a_slot(publisher: str, tmp_path: Path) -> None:
+    """A worker drops its table's slot before it commits that it has (`process_syncing_tables_for_sync` in `logical/tablesync.c`): a subscriber that
+    crashes in between asks for that slot for ever, of a server, too. What the guide says to do then is done."""
+    made = "CREATE TABLE t (id int PRIMARY KEY)"
+    with Server(18, {"wal_level": "logical"}) as source, Server(18, {"wal_retrieve_retry_interval": "200ms"}) as there:
+        there.say(made)
+        source.say(made, "INSERT INTO t VALUES (1)", "CREATE PUBLICATION p FOR TABLE t")
+        with _published_by(publisher, source, tmp_path) as served:
+            by = source if served is None else served
+            with proxy(by.port, unanswered_from=b"DROP_REPLICATION_SLOT") as port:
+                dsn = by.dsn().replace(f"port={by.port}", f"port={port}")
+                there.say(f"CREATE SUBSCRIPTION s CONNECTION '{dsn}' PUBLICATION p WITH (synchronous_commit = on)")
+                until(lambda: _state(there) == "f")
+                until(lambda: _sync_slots(by) == 0)
+                there.crash()
+            there.start()
+            asked = len(_asked_in_vain(there))
+            there.say(f"ALTER SUBSCRIPTION s CONNECTION '{by.dsn()}'")
+            until(lambda: len(_asked_in_vain(there)) > asked + 2)
+            assert _state(there) == "f"
+            source.say("INSERT INTO t VALUES (2)", "ALTER PUBLICATION p DROP TABLE t")
+            there.say("ALTER SUBSCRIPTION s REFRESH PUBLICATION", "TRUNCATE t")
+            source.say("ALTER PUBLICATION p ADD TABLE t")
+            there.say("ALTER SUBSCRIPTION s REFRESH PUBLICATION")
+            until(lambda: _state(there) == "r")
+            source.say("INSERT INTO t VALUES (3)")
+            until(lambda: there.sql("SELECT id FROM t ORDER BY id") == [(1,), (2,), (3,)])
+            there.say("DROP SUBSCRIPTION s")
+
+
+def _sync_slots(by: Server | Served) -> int:
+    with by.connect() as connection:
+        query = "SELECT count(*) FROM pg_replication_slots WHERE slot_name LIKE 'pg_%'"
+        return int(connection.execute(query.encode()).fetchall()[0][0])
+
+
+def _asked_in_vain(there: Server) -> list[str]:
+    return [line for line in there.log().splitlines() if "_sync_" in line and "does not exist" in line]
 
 
 def _state(there: Server) -> str:
