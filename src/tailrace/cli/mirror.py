@@ -20,6 +20,7 @@ from tailrace.cli.signals import handling
 from tailrace.cli.slot import exists
 from tailrace.cli.tables import write_json
 from tailrace.client.copy_options import CopyOptions
+from tailrace.client.standby_snapshot import check_may_copy
 from tailrace.dataclass import dataclass
 from tailrace.errors import TailraceError, UsageError
 from tailrace.lake.catalog import LakeCatalog
@@ -128,6 +129,9 @@ def mirror(asked: AskedSlot, to: AskedLake, pace: Pace, until: Until, *, as_json
     lake = to.open(stages_here=isinstance(runner, LocalRunner))
     publications = publications_in(to.publications)
     before, is_new = lake.catalog, not exists(asked.name, asked.state)
+    copies = asked.copies and is_dsn(asked.source)
+    if is_new and before is None and copies:
+        check_may_copy(asked.source, asked.database)
     if watcher is not None and before is not None and not before.awaits_tables:
         watcher.begin(before.complete, before.committed)
     with counted("changes", is_alone=not as_json) as progress:
@@ -139,7 +143,7 @@ def mirror(asked: AskedSlot, to: AskedLake, pace: Pace, until: Until, *, as_json
                 check_lake(asked.state, asked.name, lake.store.url)
                 worker = ApplyWorker(
                     slot, lake, pace, until, publications, asked.captured, shown.tell, reception.raise_failure,
-                    copies=asked.copies and is_dsn(asked.source), copy_again=asked.copy_again, resync=asked.resync,
+                    copies=copies, copy_again=asked.copy_again, resync=asked.resync,
                     copy_progress=shown.copied, copy_options=asked.copy_options,
                 )  # fmt: skip
                 reception.on_failure = worker.waiter.wake

@@ -16,8 +16,10 @@ from tailrace.cli.choice import On
 from tailrace.cli.engine import runner_for
 from tailrace.cli.log_at_hand import log_at_hand
 from tailrace.cli.progress import COMPILING
+from tailrace.client.catalog_files import ServerFiles
+from tailrace.client.running_transactions import is_standby, value_of
 from tailrace.dataclass import dataclass
-from tailrace.errors import TailraceError
+from tailrace.errors import PeerError, TailraceError
 from tailrace.pipeline.runner import Runner
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.server.host_based_access import Method, parse_rules
@@ -134,8 +136,23 @@ def _said_of(instance: Instance, source: str) -> str:
         is_open = rule.method is Method.TRUST and rule.kind != "local"
         if is_open and (rule.networks is None or not all(network.is_loopback for network in rule.networks)):
             lines.append("warning: the rule above trusts whoever comes from other machines")
+    lines.append(f"first copies by subscribers: {_said_of_copies(instance)}")
     lines += [_said_of_role(name, role) for name, role in (settings.roles.known or {}).items()]
     return "\n".join(lines) + "\n"
+
+
+def _said_of_copies(instance: Instance) -> str:
+    """What a subscriber gets that asks for its tables' rows."""
+    log = instance.snapshots.log
+    if log is None:
+        return "none, as the log is read from files: let them subscribe WITH (copy_data = false)"
+    try:
+        with ServerFiles.connected(log.dsn) as server:
+            if is_standby(value_of(server.connection)):
+                return "none, as the server is in recovery: let them subscribe WITH (copy_data = false), or serve its primary"
+    except PeerError as error:
+        return f"none, as the server says: {error.message}"
+    return "made by the server"
 
 
 def _said_of_role(name: str, role: Role) -> str:

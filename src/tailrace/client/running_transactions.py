@@ -28,6 +28,16 @@ WHERE a.pid IS NOT NULL OR p.gid IS NOT NULL
 """
 
 
+def value_of(session: Any) -> Ask:
+    """What asks a session for the one value of a query."""
+
+    def ask(query: str) -> Any:
+        ((value,),) = session.execute(query.encode()).fetchall()
+        return value
+
+    return ask
+
+
 def is_standby(ask: Ask) -> bool:
     return bool(ask("SELECT pg_is_in_recovery()"))
 

@@ -22,7 +22,7 @@ from tailrace.client.catalog_files import ServerFiles, as_ours
 from tailrace.client.copy_options import CopyStrategy
 from tailrace.client.copy_rate import CopyRate
 from tailrace.client.copy_sessions import LOCK_MILLISECONDS, JoiningSessions, copy_session, from_item
-from tailrace.client.running_transactions import BEGIN, is_standby, oldest_running, seen_by_snapshot, who_runs
+from tailrace.client.running_transactions import BEGIN, is_standby, oldest_running, seen_by_snapshot, value_of, who_runs
 from tailrace.client.server_tables import ServerTable, published_by_session, tables_seen
 from tailrace.client.standby_snapshot import (
     RECOVERY_CONFLICT,
@@ -34,7 +34,7 @@ from tailrace.client.standby_snapshot import (
 )
 from tailrace.client.table_pages import SnapshotFiles, TablePages, least_bytes, readable_files, tables_in_pages
 from tailrace.client.table_part import TablePart
-from tailrace.client.visible_commits import value_of, xid_now
+from tailrace.client.visible_commits import xid_now
 from tailrace.dataclass import dataclass
 from tailrace.errors import PeerError, TailraceError
 from tailrace.model import Lsn, Relation

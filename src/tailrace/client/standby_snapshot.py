@@ -10,8 +10,9 @@ to be removed. So nobody can ask for what a snapshot has seen by LSN; the xids t
 
 from __future__ import annotations
 
-from tailrace.client.catalog_files import READING, ServerFiles
-from tailrace.client.running_transactions import Ask
+from tailrace.client.catalog_files import READING, ServerFiles, as_ours
+from tailrace.client.copy_sessions import copy_session
+from tailrace.client.running_transactions import Ask, is_standby, value_of
 from tailrace.client.table_pages import exported_snapshot
 from tailrace.errors import PeerError, TailraceError
 from tailrace.model import Lsn
@@ -44,6 +45,27 @@ def received(ask: Ask) -> Lsn:
     return Lsn.parse(ask("SELECT greatest(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn())::text"))
 
 
+def check_may_copy(dsn: str, database: str) -> None:
+    """Before anything is made for a copy: raise PeerError (42501) where the server is a standby, and the role may not read files."""
+    import psycopg  # noqa: PLC0415 - only those who connect need it
+
+    try:
+        with copy_session(dsn, database) as connection:
+            ask = value_of(connection)
+            if is_standby(ask) and not ask(f"SELECT has_function_privilege('{READING}', 'EXECUTE')"):
+                raise _may_not_read("permission denied for function pg_read_binary_file")
+    except psycopg.Error as error:
+        raise as_ours(error, database) from error
+
+
+def _may_not_read(said: str) -> PeerError:
+    return PeerError(
+        said, sqlstate="42501",
+        hint=f"GRANT EXECUTE ON FUNCTION {READING}, on the primary, to the role that connects: only a file says which transactions a standby's "
+        "snapshot has seen. Or give the primary's connection string.",
+    )  # fmt: skip
+
+
 def seen_by_exported(ask: Ask, files: ServerFiles, exported: str) -> SeenTransactions | None:
     """Which transactions the snapshot of the session's transaction has seen, which was `exported` under this name; None where it does not name all
     that run. `end` is where it says that it has replayed the log: the record of one commit may lie behind. Raises PeerError (42501) where its file
@@ -53,11 +75,7 @@ def seen_by_exported(ask: Ask, files: ServerFiles, exported: str) -> SeenTransac
     try:
         snapshot = exported_snapshot(files.piece(f"pg_snapshots/{exported}", 0, _FILE_BYTES) or b"")
     except psycopg.errors.InsufficientPrivilege as error:
-        raise PeerError(
-            str(error.diag.message_primary), sqlstate="42501",
-            hint=f"GRANT EXECUTE ON FUNCTION {READING} to the role that connects: only a file says which transactions a standby's snapshot has seen. "
-            "Or give the primary's connection string.",
-        ) from error  # fmt: skip
+        raise _may_not_read(str(error.diag.message_primary)) from error
     if snapshot is None:
         return None
     xmax = int(ask("SELECT pg_snapshot_xmax(pg_current_snapshot())::text"))

@@ -11,7 +11,7 @@ from typing import Any
 
 from tailrace.client.catalog_files import as_ours
 from tailrace.client.copy_sessions import copy_session
-from tailrace.client.running_transactions import Ask, is_standby, oldest_running, spend_xid
+from tailrace.client.running_transactions import is_standby, oldest_running, spend_xid, value_of
 from tailrace.client.standby_snapshot import replayed
 from tailrace.errors import PeerError
 from tailrace.model import Lsn
@@ -85,13 +85,3 @@ def xid_now(connection: Any) -> int:
     """A new one, of a transaction that has ended, and is in the log. No standby is waited for."""
     connection.execute("SET synchronous_commit = local")
     return spend_xid(value_of(connection))
-
-
-def value_of(connection: Any) -> Ask:
-    """What asks it for the one value of a query."""
-
-    def ask(query: str) -> Any:
-        ((value,),) = connection.execute(query).fetchall()
-        return value
-
-    return ask

@@ -26,13 +26,13 @@ from pathlib import Path
 
 from tailrace.dataclass import dataclass
 from tailrace.errors import FailedWrite
-from tailrace.model import Lsn
+from tailrace.model import PAGE_SIZE, Lsn
 from tailrace.storage.lease import Lease, first_leased, is_lease
 from tailrace.storage.recycled_segments import recycled_segments
 from tailrace.storage.segment import Segment, segment_name
 from tailrace.storage.segment_files import place_of_name
 from tailrace.storage.segments import Segments
-from tailrace.storage.spool_copies import bring_up, compared
+from tailrace.storage.spool_copies import bring_up, compared, is_whole
 from tailrace.storage.wal_files import WalDirectory
 from tailrace.user_cache import user_cache
 from tailrace.wal.page_header import SHORT_PAGE_HEADER, page_address
@@ -124,11 +124,14 @@ def _give_up_others(home: Path, segments: Segments, first: int) -> None:
     size = segments.segment_size
     alike = 0
     for place, segment in sorted(segments.by_number.items()):
-        copy = home / segment_name(segment.timeline, place, size)
-        if place < first or not copy.exists():
+        copy = _path_of(segments, home, place)
+        if place < first or not os.path.exists(copy):
+            continue
+        if is_whole(segment.path, copy, size):
+            alike += size // PAGE_SIZE
             continue
         with suppress(FileNotFoundError), open(segment.path, "rb", buffering=0) as live:
-            pages, differs = compared(live.fileno(), str(copy), place * size, size)
+            pages, differs = compared(live.fileno(), copy, place * size, size)
             alike += pages
             if differs:
                 first_other = segment_name(0, place, size)[8:] if alike else ""
@@ -140,37 +143,54 @@ def _give_up_others(home: Path, segments: Segments, first: int) -> None:
 
 def _copied(segments: Segments, home: Path, first: int) -> dict[int, Segment]:
     """Every segment from `first` on as its copy, up to the first that is not whole; what the server has taken away, or not begun, is left out."""
-    places = [place for place in sorted(segments.by_number) if place >= first]
-    if len(places) <= _THREADS:
-        copies = [_copy_of(segments, home, place) for place in places]
+    copies = {place: _whole_copy(segments, home, place) for place in sorted(segments.by_number) if place >= first}
+    others = [place for place, copy in copies.items() if copy is None]
+    if len(others) <= _THREADS:
+        copies |= {place: _copy_of(segments, home, place) for place in others}
     else:
         threads = ThreadPoolExecutor(_THREADS)
         try:
-            copies = list(threads.map(partial(_copy_of, segments, home), places))
+            copies |= zip(others, threads.map(partial(_copy_of, segments, home), others), strict=True)
         finally:
             threads.shutdown(wait=True, cancel_futures=True)
-    found = {place: copy for place, copy in zip(places, copies, strict=True) if copy is not None}
+    found = {place: copy for place, copy in copies.items() if copy is not None}
     # The server may have begun another while the one before was copied, whose end is not there then.
     begun = next((place for place, copy in found.items() if copy.partial), None)
     return {place: copy for place, copy in found.items() if begun is None or place <= begun}
 
 
+def _whole_copy(segments: Segments, home: Path, place: int) -> Segment | None:
+    """One that has all of the segment; None where it has to be looked at."""
+    segment, copy = segments.by_number[place], _path_of(segments, home, place)
+    if not is_whole(segment.path, copy, segments.segment_size):
+        return None
+    return _as_copied(segment, copy, segments.segment_size, segments.segment_size)
+
+
 def _copy_of(segments: Segments, home: Path, place: int) -> Segment | None:
     """What there is of one segment as its copy, which is brought up."""
-    size, segment = segments.segment_size, segments.by_number[place]
+    size, segment, copy = segments.segment_size, segments.by_number[place], _path_of(segments, home, place)
     # Servers make segments ahead, so only what comes before the last one in use is surely whole; that is told by the next one's address.
     later = segments.by_number.get(place + 1)
     finished = later is not None and _begins_at(Path(later.path), (place + 1) * size)
-    copy = home / segment_name(segment.timeline, place, size)
     with suppress(FileNotFoundError), open(segment.path, "rb", buffering=0) as live:
-        if (brought := bring_up(live.fileno(), str(copy), place * size, size, finished)) is not None:
-            settled, filling = brought
-            whole = settled == size
-            return replace(
-                segment, lies_in=WalDirectory(str(home)), name=copy.name, partial=not whole, settled=None if whole else settled,
-                filling=filling,
-            )  # fmt: skip
+        if (brought := bring_up(live.fileno(), copy, place * size, size, finished)) is not None:
+            return _as_copied(segment, copy, size, *brought)
     return None
+
+
+def _as_copied(segment: Segment, copy: str, size: int, settled: int, filling: bytes = b"") -> Segment:
+    """The segment in its copy, of which so much is `settled`."""
+    is_all = settled == size
+    return replace(
+        segment, lies_in=WalDirectory(os.path.dirname(copy)), name=os.path.basename(copy), partial=not is_all,
+        settled=None if is_all else settled, filling=filling,
+    )  # fmt: skip
+
+
+def _path_of(segments: Segments, home: Path, place: int) -> str:
+    """Of the copy."""
+    return os.path.join(home, segment_name(segments.by_number[place].timeline, place, segments.segment_size))
 
 
 def _begins_at(path: Path, lsn: int) -> bool:

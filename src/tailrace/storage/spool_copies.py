@@ -19,6 +19,15 @@ _compared: dict[str, tuple[int, int]] = {}
 """Of copies that grow: the server's file (its inode), and how many pages this process has found to be the same."""
 
 
+def is_whole(live: str, copy: str, size: int) -> bool:
+    """Whether the copy has all of the segment that the server's file still is: it was whole when the file was changed last, and has that time. So
+    nobody has written to the file since, nor given it another name."""
+    try:
+        return _was_whole(os.stat(copy), os.stat(live), size)
+    except FileNotFoundError:
+        return False
+
+
 def compared(live: int, copy: str, start: int, size: int) -> tuple[int, bool]:
     """How many pages of the copy are those of the segment that begins at `start`, in the open file `live`; and whether it goes on with others.
     Neither, if the file is not, or no longer, that segment. A copy that was whole when the file was changed last (it has that time) is not read

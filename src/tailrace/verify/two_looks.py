@@ -23,7 +23,7 @@ from typing import Any
 from tailrace.client.catalog_files import as_ours
 from tailrace.client.conninfo import connect
 from tailrace.client.copy_sessions import LOCK_MILLISECONDS
-from tailrace.client.running_transactions import BEGIN
+from tailrace.client.running_transactions import BEGIN, is_standby, value_of
 from tailrace.client.visible_commits import await_commits, write_something
 from tailrace.dataclass import dataclass
 from tailrace.errors import PeerError, UsageError
@@ -81,7 +81,7 @@ class TwoServers:
                         "a subscriber is compared with the PostgreSQL server, and SOURCE is tailrace's own",
                         hint="Give the connection string of the server whose log is served.", sqlstate="0A000",
                     )  # fmt: skip
-                if _value(servers.source, "SELECT pg_is_in_recovery()"):
+                if is_standby(value_of(servers.source)):
                     raise UsageError(
                         "a subscriber cannot be compared with a server in recovery", hint="Give the primary's connection string.",
                         sqlstate="55000",
@@ -122,14 +122,14 @@ class TwoServers:
     def _snapshot_of_source(self, session: Any) -> Lsn:
         """Where the log was once it had been taken: what it has seen was committed before there."""
         await_commits(self._dsn, self._database)
-        lsn = Lsn.parse(_value(session, "SELECT pg_current_wal_insert_lsn()::text"))
+        lsn = Lsn.parse(value_of(session)("SELECT pg_current_wal_insert_lsn()::text"))
         write_something(self._dsn, self._database)  # so that the log comes to be sent past there
         return lsn
 
     def _await_applied(self, subscriptions: Subscriptions, lsn: Lsn) -> None:
         """A keepalive names the position up to which all was sent, and is heard once all before it is applied. A stream that never pauses may have
         none for long, so what was committed last counts as well, if the role may know it."""
-        ask = _APPLIED.format(_BY_ORIGIN if _value(self.subscriber, _MAY_ASK_ORIGINS) else "'0/0'")
+        ask = _APPLIED.format(_BY_ORIGIN if value_of(self.subscriber)(_MAY_ASK_ORIGINS) else "'0/0'")
         waits, before = patience(), None
         while True:
             states = self.subscriber.execute(ask.encode(), [list(subscriptions.names)]).fetchall()
@@ -197,8 +197,3 @@ def _lock(sessions: Sequence[Any], tables: Sequence[SqlTable]) -> None:
                 raise
         else:
             return
-
-
-def _value(session: Any, query: str) -> Any:
-    ((value,),) = session.execute(query.encode()).fetchall()
-    return value

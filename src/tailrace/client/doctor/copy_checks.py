@@ -6,8 +6,9 @@ Queries run with search_path pg_catalog.
 
 from __future__ import annotations
 
+from tailrace.client.catalog_files import READING
 from tailrace.client.doctor.checks import NAMED, Check
-from tailrace.client.doctor.database_checks import READ_FILES, TABLES
+from tailrace.client.doctor.database_checks import TABLES
 from tailrace.client.table_pages import LEAST_BYTES, MAY_CHECKPOINT
 
 PUBLICATIONS = Check(
@@ -53,8 +54,8 @@ SNAPSHOTS = Check(
     f"""
     SELECT 'stops', format('role %I may not read files, of which a standby''s alone says which transactions a snapshot has seen: no table is copied',
                            session_user),
-           format('GRANT EXECUTE ON FUNCTION {READ_FILES} TO %I;  -- on the primary, in database %I', session_user, current_database())
-    WHERE pg_is_in_recovery() AND NOT has_function_privilege('{READ_FILES}', 'EXECUTE')""",
+           format('GRANT EXECUTE ON FUNCTION {READING} TO %I;  -- in database %I', session_user, current_database())
+    WHERE pg_is_in_recovery() AND NOT has_function_privilege('{READING}', 'EXECUTE')""",
     "the role may know which transactions one has seen",
 )
 PAGES = Check(
@@ -65,13 +66,13 @@ PAGES = Check(
     obstacles (stands, why, remedy) AS (VALUES
         (pg_is_in_recovery(), 'it is a standby', ''),
         (current_setting('data_checksums') <> 'on', 'the cluster has no data checksums', ''),
-        (NOT has_function_privilege('{READ_FILES}', 'EXECUTE'), format('role %I may not read files', session_user),
-         format('GRANT EXECUTE ON FUNCTION {READ_FILES} TO %I;  -- in database %I', session_user, current_database())),
+        (NOT has_function_privilege('{READING}', 'EXECUTE'), format('role %I may not read files', session_user),
+         format('GRANT EXECUTE ON FUNCTION {READING} TO %I;  -- in database %I', session_user, current_database())),
         (NOT {MAY_CHECKPOINT},
          format('role %I may not make a checkpoint', session_user),
          CASE WHEN EXISTS (SELECT FROM pg_roles WHERE rolname = 'pg_checkpoint') THEN format('GRANT pg_checkpoint TO %I;', session_user) ELSE '' END))
     SELECT 'note', format('%s of {LEAST_BYTES >> 20} MB and more %s copied row by row, for several times the CPU: %s',
                CASE tables WHEN 1 THEN '1 table' ELSE format('%s tables', tables) END, CASE tables WHEN 1 THEN 'is' ELSE 'are' END, why), remedy
-    FROM large, obstacles WHERE tables > 0 AND stands""",
+    FROM large, obstacles WHERE tables > 0 AND stands AND (why = 'it is a standby' OR NOT pg_is_in_recovery())""",
     "those of large tables may be read",
 )

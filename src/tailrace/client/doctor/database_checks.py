@@ -5,12 +5,12 @@ Queries run with search_path pg_catalog, so that names come with their schemas.
 
 from __future__ import annotations
 
+from tailrace.client.catalog_files import READING
 from tailrace.client.doctor.checks import NAMED, Check
 from tailrace.majors import PUBLISHED_SCHEMAS, supports
 
 FIRST_NORMAL_OBJECT = 16384
 """Oids from here on are of what users make (`access/transam.h`)."""
-READ_FILES = "pg_read_binary_file(text,bigint,bigint,boolean)"
 TABLES = f"""
     tables AS (
         SELECT relation.oid, relation.oid::regclass AS name, relkind, relpersistence, relreplident, relam, relnamespace
@@ -24,8 +24,8 @@ _FILES = Check(
            format(CASE WHEN may THEN 'role %I may read them over SQL' ELSE
                'role %I may not read them over SQL: they are taken from a base backup instead, which may send the whole cluster' END, session_user),
            CASE WHEN may THEN '' ELSE
-               format('GRANT EXECUTE ON FUNCTION {READ_FILES} TO %I;  -- in database %I', session_user, current_database()) END
-    FROM (SELECT has_function_privilege('{READ_FILES}', 'EXECUTE') AS may) AS role""",
+               format('GRANT EXECUTE ON FUNCTION {READING} TO %I;  -- in database %I', session_user, current_database()) END
+    FROM (SELECT has_function_privilege('{READING}', 'EXECUTE') AS may) AS role""",
     "",
 )
 _PUBLISHED_BY_SCHEMA = """

@@ -20,7 +20,7 @@ from tailrace.client.doctor.checks import NAMED, answers, ask
 from tailrace.client.doctor.cluster_checks import CLUSTER, PRIMARYS_OWN, ROLE, STANDBY, of_setting
 from tailrace.client.doctor.column_types import unknown_types
 from tailrace.client.doctor.database_checks import database_checks
-from tailrace.client.doctor.findings import NOTE, OK, STOPS, WARNING, Finding
+from tailrace.client.doctor.findings import NOTE, OK, STOPS, WARNING, Finding, done_on_primary
 from tailrace.client.managed_services import service_of
 from tailrace.client.refusals import refused_by, remedy_of
 from tailrace.client.replication_connection import APPLICATION_NAME, ReplicationConnection
@@ -46,20 +46,22 @@ _CONNECTABLE = "SELECT datname FROM pg_database WHERE datallowconn AND NOT datis
 class Examination:
     """`databases` are those to look at; else the one that `dsn` names, else all that one can connect to. `old_after` is from which age on a
     transaction is old, as an interval of SQL. `clock` tells the seconds since 1970 by this machine. What the publications `copied` publish is to be
-    copied, all tables if they are none; None where nothing is."""
+    copied, all tables if they are none; None where nothing is. State: whether it is a standby, where what is written is to be written elsewhere."""
 
     dsn: str
     databases: list[str]
     old_after: str = "5 minutes"
     clock: Callable[[], float] = time.time
     copied: Sequence[str] | None = None
+    _is_standby: bool = False
 
     def findings(self) -> Iterator[Finding]:
         """All of them. Where the connection is lost under way, that is the last."""
         import psycopg  # noqa: PLC0415 - only those who connect need it
 
         try:
-            yield from self._of_server()
+            for found in self._of_server():
+                yield done_on_primary(found) if self._is_standby else found
         except psycopg.OperationalError as error:
             yield Finding(_CONNECTION, STOPS, f"it was lost: {_first_line(libpq_words(error))}")
 
@@ -150,7 +152,7 @@ class Examination:
     # -- the cluster -----------------------------------------------------------------------------------------------------------
 
     def _of_cluster(self, connection: Any) -> Iterator[Finding]:
-        is_standby = bool(connection.execute("SELECT pg_is_in_recovery()").fetchone()[0])
+        self._is_standby = bool(connection.execute("SELECT pg_is_in_recovery()").fetchone()[0])
         yield from ask(connection, STANDBY)
         yield from ask(connection, ROLE)
         with ExitStack() as open_connections:
@@ -160,7 +162,7 @@ class Examination:
                 connection.execute("SELECT set_config('tailrace.walsenders', '1', false)")
             except PeerError as error:
                 yield _log_refused(connection, error)
-            if is_standby:
+            if self._is_standby:
                 yield self._of_primary(connection)
             else:
                 for setting in PRIMARYS_OWN:
