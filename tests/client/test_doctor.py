@@ -589,7 +589,11 @@ def test_a_standby(major: int, tmp_path: Path) -> None:
             assert (line.severity, "permission denied" in line.told) == (NOTE, True)
             for user, severity in (("reader", OK), ("other", STOPS)):
                 dsn = standby.dsn().replace("user=postgres", f"user={user}")
-                assert only(list(Examination(dsn, [], copied=()).findings()), "snapshots").severity == severity
+                found = list(Examination(dsn, [], copied=()).findings())
+                assert only(found, "snapshots").severity == severity
+                written = [each.remedy for each in found if each.remedy.startswith(("GRANT", "ALTER ROLE"))]
+                assert all("  -- on the primary" in each for each in written)
+                assert bool(written) == (user == "other")
             for name, value, said in (
                 ("full_page_writes", "off", "full_page_writes is off there"),
                 ("wal_level", "replica", "it is replica"),

@@ -305,12 +305,16 @@ def test_a_primary_that_rests(tmp_path: Path) -> None:
 
 def test_what_is_refused(tmp_path: Path) -> None:
     with both(tmp_path, "CREATE TABLE t (id int PRIMARY KEY)", "CREATE ROLE reader LOGIN REPLICATION", "GRANT SELECT ON t TO reader") as (
-        _, standby,
+        primary, standby,
     ):  # fmt: skip
         pages = ran(*_words(standby, tmp_path, "--copy-strategy", "pages"))
         assert pages.returncode == 1
         assert "pages of a standby cannot be read" in pages.stderr
-        words = [each.replace("user=postgres", "user=reader") for each in _words(standby, tmp_path)]
+        words = [each.replace("user=postgres", "user=reader") for each in _words(standby, tmp_path / "other")]
         files = ran(*words)
         assert files.returncode == 1
         assert "permission denied for function pg_read_binary_file\nHINT:  GRANT EXECUTE ON FUNCTION" in files.stderr
+        assert not (tmp_path / "other").exists()  # nor was a base backup taken
+        for server, said in ((standby, "none, as the server is in recovery"), (primary, "made by the server")):
+            served = ran("serve", server.dsn(), "--state", tmp_path / server.data_dir.name / str(server.port), "--check")
+            assert f"first copies by subscribers: {said}" in served.stdout, served.stderr

@@ -315,6 +315,7 @@ def test_what_would_be_served(server: Server, tmp_path: Path) -> None:
         "access: app to all,replication from 10.0.0.0/8: trust\nwarning: the rule above trusts whoever comes from other machines"
         in told
     )
+    assert "first copies by subscribers: none, as the log is read from files" in told
     assert "role: app, replication; slots orders_*,app; without password\nrole: reader, no replication; databases none;" in told
 
 

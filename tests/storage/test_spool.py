@@ -71,6 +71,27 @@ def test_one_copy_of_a_segment_however_often_it_is_read(server: Server, spool: P
     assert last < SEGMENT
 
 
+def test_what_is_whole_is_not_looked_into_again(server: Server, spool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who comes once more looks at what the server may have written since; a file that has changed since is looked into, whatever is in it."""
+    slot = Slot.on(server)
+    server.sql(FILL.format(8000))
+    assert text_of(_pipeline(server, slot), {}) == slot.peek()
+    looked, original = list[int](), spool_module._copy_of
+
+    def copied(segments: Segments, home: Path, place: int) -> Segment | None:
+        looked.append(place)
+        return original(segments, home, place)
+
+    monkeypatch.setattr(spool_module, "_copy_of", copied)
+    whole = sum(size == SEGMENT for size in _copies(spool).values())
+    assert whole > 3
+    assert text_of(_pipeline(server, slot), {}) == slot.peek()
+    others, looked[:] = len(set(looked)), []
+    os.utime(min(path for path in server.wal_dir.iterdir() if path.name in _copies(spool)))
+    assert text_of(_pipeline(server, slot), {}) == slot.peek()
+    assert len(set(looked)) == others + 1
+
+
 def test_a_segment_is_begun_while_the_one_before_is_copied(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was copied of the one before ends amid it, so the log that is read ends there."""
     for _ in range(3):  # so that the server has segments ahead, under names of later ones

@@ -8,11 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailrace.catalog.pages.page_layout import PD_CHECKSUM, PD_UPPER
-from tailrace.kernels import kernel
+from tailrace.kernels import inner_kernel, kernel
 from tailrace.model import PAGE_SIZE
 
 _LANES = 32
 _ROUNDS = PAGE_SIZE // 4 // _LANES
+_TOGETHER = 8
+"""Rounds of one lane behind one another."""
 _EMPTY_ROUNDS = 2
 """Rounds of zeros behind those of the page."""
 _FNV_PRIME = np.uint32(16777619)
@@ -44,6 +46,18 @@ def torn_pages(pages: NDArray[np.uint8], first: int) -> NDArray[np.intp]:
     return wrong[halves[wrong].any(axis=1)]
 
 
+@inner_kernel
+def _mixed(words: Any, page: Any, first: Any, lane: Any, mixed: Any, mask: Any) -> Any:
+    """The lane behind some rounds, in which it stays in a register; of the first word only what is in `mask` counts."""
+    word = words[page, first * _LANES + lane] & mask
+    for step in range(_TOGETHER):
+        if step:
+            word = words[page, (first + step) * _LANES + lane]
+        mixed = np.uint32(mixed ^ word)
+        mixed = np.uint32(mixed * _FNV_PRIME) ^ (mixed >> np.uint32(17))
+    return mixed
+
+
 @kernel
 def _sum_pages(words: Any, blocks: Any, seeds: Any, sums: Any) -> None:
     lanes = np.empty(_LANES, np.uint32)
@@ -51,21 +65,16 @@ def _sum_pages(words: Any, blocks: Any, seeds: Any, sums: Any) -> None:
     for page in range(len(words)):
         for lane in range(_LANES):
             lanes[lane] = seeds[lane]
-        kept = words[page, own]
-        for step in range(_ROUNDS):
+        for first in range(0, _ROUNDS, _TOGETHER):
             for lane in range(_LANES):
-                word = words[page, step * _LANES + lane]
-                mixed = np.uint32(lanes[lane] ^ word)
-                lanes[lane] = np.uint32(mixed * _FNV_PRIME) ^ (mixed >> np.uint32(17))
-            if step == 0:  # the checksum does not count itself
-                mixed = np.uint32(seeds[own] ^ (kept & np.uint32(0xFFFF0000)))
-                lanes[own] = np.uint32(mixed * _FNV_PRIME) ^ (mixed >> np.uint32(17))
-        for _ in range(_EMPTY_ROUNDS):
-            for lane in range(_LANES):
-                mixed = lanes[lane]
-                lanes[lane] = np.uint32(mixed * _FNV_PRIME) ^ (mixed >> np.uint32(17))
+                lanes[lane] = _mixed(words, page, first, lane, lanes[lane], np.uint32(0xFFFFFFFF))
+            if first == 0:  # the checksum does not count itself
+                lanes[own] = _mixed(words, page, first, own, seeds[own], np.uint32(0xFFFF0000))
         folded = np.uint32(0)
         for lane in range(_LANES):
-            folded ^= lanes[lane]
+            mixed = lanes[lane]
+            for _ in range(_EMPTY_ROUNDS):
+                mixed = np.uint32(mixed * _FNV_PRIME) ^ (mixed >> np.uint32(17))
+            folded ^= mixed
         folded ^= np.uint32(blocks[page] & 0xFFFFFFFF)
         sums[page] = folded % np.uint32(65535) + np.uint32(1)
