@@ -290,6 +290,15 @@ def _found_under_load(source: Server, subscriber: Server) -> None:
     assert _differing(_compared(*pair)) == {}
 
 
+def test_all_sessions_are_on_one_of_several_servers(pair: tuple[Server, Server]) -> None:
+    """Whichever of those that the publisher's connection string names was asked first."""
+    source, there = pair
+    dsn = f"host=127.0.0.1,127.0.0.1 port={source.port},{there.port} user=postgres load_balance_hosts=random"
+    for _ in range(5):
+        with two_looks.TwoServers.connected(dsn, source.dbname, there.dsn()) as servers:
+            assert len({each.info.port for each in (servers.source, *servers._sources)}) == 1
+
+
 # -- what cannot be compared ---------------------------------------------------------------------------------------------------------------
 
 

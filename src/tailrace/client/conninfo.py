@@ -18,6 +18,8 @@ _SYNTAX_ERROR = "42601"
 _HINT = (
     'See "Connection Strings" in PostgreSQL\'s manual for the form, and for the parameters: host, port, dbname, user, sslmode, ….'
 )
+_FILES = frozenset({"service", "servicefile", "passfile"})
+"""Parameters of libpq that name files of this machine, of which a connection has what they say."""
 _SPACE = re.compile(r"\s")
 _PREFIX = re.compile(r"(?:^|(?<=: ))connection (?:failed|is bad): ")
 
@@ -38,6 +40,14 @@ def conninfo_of(dsn: str, **parameters: Any) -> str:
     words = " ".join(f"{name}={_quoted(value)}" for name, value in given.items())
     parameters_of(words)
     return words
+
+
+def words_of(session: Any) -> str:
+    """What leads to the server that the session is connected to, with all that it was connected by: of several that its string named it is that one,
+    and environment, service file and password file are not needed."""
+    used, password = used_by(session.pgconn), (session.pgconn.password or b"").decode()
+    words = {name: value for name, value in used.items() if name not in _FILES} | ({"password": password} if password else {})
+    return conninfo_of("", **words)
 
 
 def connect(dsn: str, **parameters: Any) -> Any:

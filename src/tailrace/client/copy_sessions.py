@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from tailrace.catalog.names.qualified_names import write_table_name
 from tailrace.client.catalog_files import as_ours
-from tailrace.client.conninfo import conninfo_of, used_by
+from tailrace.client.conninfo import conninfo_of, words_of
 from tailrace.client.running_transactions import BEGIN, WITHOUT_TIMEOUTS
 from tailrace.dataclass import dataclass
 from tailrace.errors import PeerError
@@ -22,8 +22,6 @@ from tailrace.wire.copied_rows import SETTINGS
 
 LOCK_MILLISECONDS = 1000
 """That a session waits for the lock of a table at most: who has it may wait for another of ours."""
-_FILES = frozenset({"service", "servicefile", "passfile"})
-"""Parameters of libpq that name files of this machine, of which the connection has what they say."""
 _IS_HELD = "SELECT EXISTS (SELECT FROM pg_catalog.pg_locks WHERE pid = %s AND locktype = 'relation' AND granted AND relation::bigint = %s)"
 
 
@@ -41,17 +39,14 @@ class JoiningSessions:
     know: after a second it is an error."""
 
     words: str = field(repr=False)
-    """The connection string, with all that the others were connected by: environment, service file and password file are not a worker's."""
+    """What leads to the server of the others: environment, service file and password file are not a worker's."""
     database: str
     exported: str
     holder: int
 
     @classmethod
     def of(cls, session: Any, database: str, exported: str, holder: int) -> Self:
-        used = used_by(session.pgconn)
-        password = (session.pgconn.password or b"").decode()
-        words = {name: value for name, value in used.items() if name not in _FILES} | ({"password": password} if password else {})
-        return cls(conninfo_of("", **words), database, exported, holder)
+        return cls(words_of(session), database, exported, holder)
 
     def get(self) -> Any:
         """Raises PeerError as the server does."""

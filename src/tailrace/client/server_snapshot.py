@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from tailrace.client.block_ranges import block_ranges
 from tailrace.client.catalog_files import ServerFiles, as_ours
+from tailrace.client.conninfo import words_of
 from tailrace.client.copy_options import CopyStrategy
 from tailrace.client.copy_rate import CopyRate
 from tailrace.client.copy_sessions import LOCK_MILLISECONDS, JoiningSessions, copy_session, from_item
@@ -102,8 +103,7 @@ class ServerSnapshot:
         try:
             with ExitStack() as stack:
                 first = stack.enter_context(copy_session(dsn, database))
-                there = JoiningSessions.of(first, database, "", 0).words  # of several servers that the string names it is one
-                others = [stack.enter_context(copy_session(there, database)) for _ in range(sessions)]
+                others = [stack.enter_context(copy_session(words_of(first), database)) for _ in range(sessions)]
                 ready = _Readiness(first, is_standby(value_of(first)), tell, is_stopping)
                 found = ready.exported(others, only) if ready.has_come(log, awaits_older=awaits_older) else None
                 if found is None:

@@ -21,7 +21,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from tailrace.client.catalog_files import as_ours
-from tailrace.client.conninfo import connect
+from tailrace.client.conninfo import connect, words_of
 from tailrace.client.copy_sessions import LOCK_MILLISECONDS
 from tailrace.client.running_transactions import BEGIN, is_standby, value_of
 from tailrace.client.visible_commits import await_commits, write_something
@@ -72,9 +72,9 @@ class TwoServers:
         side = _PUBLISHER
         try:
             with ExitStack() as stack:
-                source = [stack.enter_context(_session(dsn, dbname=database)) for _ in range(3)]
+                source = _sessions(stack, dsn, dbname=database)
                 side = _SUBSCRIBER
-                servers = cls(dsn, database, source, [stack.enter_context(_session(subscriber)) for _ in range(3)])
+                servers = cls(words_of(source[0]), database, source, _sessions(stack, subscriber))
                 side = ""
                 if "(tailrace " in (servers.source.info.parameter_status("server_version") or ""):
                     raise UsageError(
@@ -165,6 +165,12 @@ def _stuck(state: tuple[str, bool, int, str, str], lsn: Lsn) -> PeerError:
         detail=f"{why[0].upper()}{why[1:]}." if is_enabled else "It is disabled.",
         hint="What differs cannot be told from what is late. The subscriber's log says why it does not go on.", sqlstate="55000", lsn=lsn,
     )  # fmt: skip
+
+
+def _sessions(stack: ExitStack, dsn: str, **parameters: str) -> list[Any]:
+    """Three, of one server, of however many the string names."""
+    first = stack.enter_context(_session(dsn, **parameters))
+    return [first, *(stack.enter_context(_session(words_of(first))) for _ in range(2))]
 
 
 @contextmanager
