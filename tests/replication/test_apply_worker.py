@@ -33,8 +33,7 @@ from tailrace.plan.demand import OF_TABLES
 from tailrace.replication import apply_retry
 from tailrace.replication.acquired_slot import AcquiredSlot
 from tailrace.replication.apply_worker import ApplyWorker, Pace, Until, WindowApplied
-from tailrace.replication.first_copy import is_full
-from tailrace.replication.next_window import Limit
+from tailrace.replication.next_window import Limit, is_full
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.storage.local_store import LocalStore
 from tailrace.storage.store import Store

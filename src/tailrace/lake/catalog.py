@@ -125,6 +125,19 @@ class LakeCatalog:
         publications = tuple(sorted(span.publications))
         return cls(span.system, span.timeline, span.database, publications, span.start, layout=layout, format=format)
 
+    def begun_anew(self, at: Lsn, fingerprint: LogFingerprint | None) -> LakeCatalog:
+        """Of one that awaits its copy, once its slot is elsewhere: what was copied before does not count."""
+        tables = {oid: replace(table, version=-1, copied=None) for oid, table in self.tables.items()}
+        return replace(self, complete=at, fingerprint=fingerprint, tables=tables, joining=(), catching_up=())
+
+    def all_copied_again(self, timeline: int, at: Lsn, fingerprint: LogFingerprint | None) -> LakeCatalog:
+        """Once all tables wait for a copy, and the lake begins where its slot is. What a table has stays until it is replaced."""
+        tables = {oid: replace(table, copied=None) for oid, table in self.tables.items()}
+        there = tuple(oid for oid, table in tables.items() if table.version >= 0 and table.dropped is None)
+        return replace(
+            self, timeline=timeline, complete=at, fingerprint=fingerprint, tables=tables, awaits_copy=True, joining=there, catching_up=()
+        )  # fmt: skip
+
     def check_layout(self, layout: str, format: str, where: str) -> None:
         """Raise UsageError where the lake has another layout, or its tables another format."""
         if self.format != format:

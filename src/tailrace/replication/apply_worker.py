@@ -42,10 +42,10 @@ from tailrace.plan.demand import OF_TABLES
 from tailrace.replication.acquired_slot import AcquiredSlot
 from tailrace.replication.apply_retry import ApplyRetry
 from tailrace.replication.earlier_log import earlier_windows
-from tailrace.replication.first_copy import FirstCopy, begin_anew, copy_all_again, is_full
+from tailrace.replication.first_copy import FirstCopy
 from tailrace.replication.joining import Joining
 from tailrace.replication.lake_warnings import LakeWarnings
-from tailrace.replication.next_window import Limit
+from tailrace.replication.next_window import Limit, is_full
 from tailrace.replication.other_runs import OtherRuns
 from tailrace.replication.receiving import Outage, may_pass
 from tailrace.replication.refused_tables import RefusedTables
@@ -197,12 +197,12 @@ class ApplyWorker:
             self._check_copies()
         is_other = catalog.complete < slot.confirmed_flush_lsn  # which it was begun with
         if (self.resync and not catalog.awaits_copy) or (catalog.awaits_copy and catalog.joining and is_other):
-            copy_all_again(lake, slot)
+            lake.replace_catalog(catalog.all_copied_again(slot.timeline, slot.confirmed_flush_lsn, slot.fingerprint))
             self.resync = False  # the catalog says so now
             return
         if catalog.awaits_copy:
             if is_other:
-                begin_anew(lake, slot)
+                lake.replace_catalog(catalog.begun_anew(slot.confirmed_flush_lsn, slot.fingerprint))
             return
         self._warnings.of_catalog(catalog)
         if not catalog.awaits_tables:

@@ -48,10 +48,9 @@ from tailrace.plan.demand import OF_TABLES
 from tailrace.replication.acquired_slot import AcquiredSlot
 from tailrace.replication.copy_in_workers import CopyInWorkers
 from tailrace.replication.joining import Joining
-from tailrace.replication.next_window import Limit
+from tailrace.replication.next_window import Limit, is_full
 from tailrace.replication.refused_tables import RefusedTables
 from tailrace.replication.waiting import Waiter
-from tailrace.slots.slot import Slot
 from tailrace.sources.received_log import ReceivedLog
 from tailrace.storage.state_location import definitions_in
 from tailrace.types.encodings.server_encodings import codec_of_values
@@ -363,36 +362,3 @@ class FirstCopy:
         database, publications = self.acquired.slot.database, self.joining.publications
         wanted = relations_to_copy(window.history, at, span, database, publications, definitions)
         yield from (each for each in wanted if not catalog.is_at_hand(each.relation.oid))
-
-
-def begin_anew(lake: Lake, slot: Slot) -> None:
-    """Have a lake that awaits its copy begin where the slot is. What was copied before does not count."""
-    catalog = lake.catalog
-    assert catalog is not None, "it awaits its copy"
-    tables = {oid: replace(table, version=-1, copied=None) for oid, table in catalog.tables.items()}
-    lake.replace_catalog(
-        replace(
-            catalog, complete=slot.confirmed_flush_lsn, fingerprint=slot.fingerprint, tables=tables, joining=(), catching_up=()
-        )
-    )
-
-
-def copy_all_again(lake: Lake, slot: Slot) -> None:
-    """Have all tables wait for a copy, and the lake begin where the slot is, whatever lies between. What a table has stays until it is replaced."""
-    catalog = lake.catalog
-    assert catalog is not None, "it has tables"
-    tables = {oid: replace(table, copied=None) for oid, table in catalog.tables.items()}
-    there = tuple(oid for oid, table in tables.items() if table.version >= 0 and table.dropped is None)
-    lake.replace_catalog(
-        replace(
-            catalog, timeline=slot.timeline, complete=slot.confirmed_flush_lsn, fingerprint=slot.fingerprint, tables=tables,
-            awaits_copy=True, joining=there, catching_up=(),
-        )
-    )  # fmt: skip
-
-
-def is_full(window: Pipeline, size: WindowSize) -> bool:
-    """Whether it ends where memory ends, and not where the log does."""
-    kept = sum(len(part.kept.data) for part in window.log.scanned)
-    wal_bytes, ends = window.span.stop - window.span.start, len(window.plan.transactions)
-    return 2 * wal_bytes >= size.wal_bytes or 2 * ends >= size.ends or 2 * kept >= size.kept_bytes

@@ -38,6 +38,13 @@ class Limit:
 NO_LIMIT = Limit()
 
 
+def is_full(window: Pipeline, size: WindowSize) -> bool:
+    """Whether it ends where memory ends, and not where the log does."""
+    kept = sum(len(part.kept.data) for part in window.log.scanned)
+    wal_bytes, ends = window.span.stop - window.span.start, len(window.plan.transactions)
+    return 2 * wal_bytes >= size.wal_bytes or 2 * ends >= size.ends or 2 * kept >= size.kept_bytes
+
+
 @dataclass(frozen=True, slots=True)
 class WindowPlace:
     """Equal for slots that are to be given the same next: of the same log and database, at the same LSN, knowing the same of what lies before it, and
