@@ -27,7 +27,10 @@ from support.storm import KEYS, begin, different, storm
 from support.waiting import until
 from tailrace.demo.compare import compare_rows
 from tailrace.lake.catalog import LakeCatalog, StoredCatalog
+from tailrace.lake.files.file_changes import FileChanges
+from tailrace.lake.lake import Lake
 from tailrace.lake.reading import read_table
+from tailrace.lake.table import CommitNote
 from tailrace.model import Lsn
 from tailrace.replication.slot_location import SlotLocation
 from tailrace.storage.local_store import LocalStore
@@ -355,6 +358,37 @@ def test_killed_while_tables_join(server: Server, tmp_path: Path, layout: str) -
             rows = current.select([column.name for column in columns])
             found = compare_rows(connection, name, rows, KEYS[name])
             assert found.equal, found
+
+
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+def test_maintained_where_a_run_died_that_filled_it_anew(server: Server, tmp_path: Path, format: str) -> None:
+    """A version that gathers files is not taken for a copy that was never made, though the table's last commit of ours was a copy's, and another
+    table was filled anew."""
+    names = ("a", "b", "t")
+    server.say(
+        *(f"CREATE TABLE {name} (id int PRIMARY KEY, v text)" for name in names), "INSERT INTO a VALUES (1)", "INSERT INTO b VALUES (1)",
+        "INSERT INTO t SELECT g, repeat('x', 1000) FROM generate_series(1, 2000) g", "CREATE PUBLICATION p FOR TABLE a, b, t",
+    )  # fmt: skip
+    _mirrored(server, tmp_path, "--format", format)
+    known = {table.name: table.version for table in _catalog(tmp_path).tables.values()}
+    server.say("UPDATE t SET v = 'new' WHERE id <= 10", "DELETE FROM t WHERE id = 20")
+    again = [word for name in reversed(names) for word in ("--copy-again", f"public.{name}")]
+    words = [TAILRACE, *_words(server, tmp_path, *again, "--copy-rate", "200kB/s")]
+    with subprocess.Popen(words, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
+        until(lambda: process.poll() is not None or _version_of(tmp_path, "b") > known["b"])
+        assert process.poll() is None
+        process.kill()
+    assert _version_of(tmp_path, "t") == known["t"]
+    lake = Lake.open(LocalStore(tmp_path / "lake"))
+    [table] = [each for each in _catalog(tmp_path).tables.values() if each.name == "t"]
+    lake.opened(table).commit("t", FileChanges(), CommitNote())  # as `lake maintain` does, of files that are moved
+    _mirrored(server, tmp_path)
+    _verify(server, tmp_path)
+
+
+def _version_of(home: Path, name: str) -> int:
+    lake = Lake.open(LocalStore(home / "lake"))
+    return next(lake.opened(each).version for each in _catalog(home).tables.values() if each.name == name)
 
 
 @pytest.mark.soak

@@ -96,6 +96,8 @@ class TableIdentity:
     """None: nothing is known of them."""
     quarantine: str | None = None
     """What the table is to say of changes that are in quarantine; None: what it does."""
+    copied: str = ""
+    """If the commit fills the table anew, the digest of the snapshot that the rows are of (`lake/table_copy.py`)."""
 
     @property
     def text(self) -> str:
@@ -128,7 +130,7 @@ class TableIdentity:
     def note(self) -> CommitNote:
         """What makes a commit say: now at `span.stop`, and this is what the table is."""
         span = self.span
-        said = {**self._said, "from": str(span.start), "to": str(span.stop)}
+        said = {**self._said, "from": str(span.start), "to": str(span.stop), **({"copied": self.copied} if self.copied else {})}
         numbers = {"": int(span.stop), _TABLE: crc32(self.text.encode()), **_numbers_of(self.fingerprint)}
         app_id = _app_id(span.system, span.timeline)
         by_name = {app_id + what: number for what, number in numbers.items()}

@@ -91,7 +91,7 @@ def bring_up(
         version, written = change.commit(
             TableIdentity(
                 target.span, relation, target.style, unbounded, target.dropped, fingerprint, comments=target.said(),
-                quarantine=target.quarantine,
+                quarantine=target.quarantine, copied=target.copied,
             )
         )  # fmt: skip
     except BaseException:

@@ -203,7 +203,8 @@ class TableCopy:
         lake.quarantine.is_touched = True
         is_over = lake.layout.has_rows_alone and bool(NamedBatches.of(there).names)
         refilled = replace(
-            target, position=position, style=kept_style(lake.style, position), truncations=(emptied,), quarantine="" if is_over else None
+            target, position=position, style=kept_style(lake.style, position), truncations=(emptied,), quarantine="" if is_over else None,
+            copied=self.seen.digest,
         )  # fmt: skip
         return lake.layout.shaped(refilled, ())
 
@@ -222,7 +223,8 @@ class TableCopy:
 
 
 def take_up_refilled(lake: Lake) -> None:
-    """What a run that died has refilled, and has not said so, is in the lake: a version came behind the one at which the table was to be refilled."""
+    """What a run that died has refilled, and has not said so, is in the lake: the table's last commit of ours is of the snapshot that the catalog
+    names."""
     catalog = lake.catalog
     assert catalog is not None, "it awaits the tables"
     known = catalog
@@ -230,19 +232,17 @@ def take_up_refilled(lake: Lake) -> None:
         if not known.is_to_be_refilled(oid) or (table := known.tables[oid]).copied is None:
             continue
         found = lake.opened(table).refreshed()
-        if found.version > table.version and (at := _copied_at(found.open())) is not None:
+        if found.version > table.version and (at := _copied_at(found.open(), table.copied)) is not None:
             table = replace(table, version=found.version, changed=max(table.changed, at), held=None)
             catalog = catalog.with_table(table).copied_at(oid, at)
     if catalog is not known:
         lake.replace_catalog(catalog)
 
 
-def _copied_at(table: OpenTable) -> Lsn | None:
-    """Where its rows count as committed if its last commit was a copy's: others gather files meanwhile."""
+def _copied_at(table: OpenTable, seen: SeenTransactions) -> Lsn | None:
+    """Where its rows count as committed if its last commit was that of this copy: others gather files before and behind it, which says nothing."""
     said = table.said()
-    if said is None or Lsn.parse(said["to"]) - Lsn.parse(said["from"]) != SPAN_BYTES:
-        return None
-    return Lsn.parse(said["to"])
+    return Lsn.parse(said["to"]) if said is not None and said.get("copied") == seen.digest else None
 
 
 def _ways(lake: Lake, targets: Mapping[int, TargetTable], feed: CopyFeed, files: Store) -> dict[int, Any]:

@@ -55,6 +55,8 @@ class TargetTable:
     """Whether comments may have changed in the span. Both are as in `FeedTable`."""
     quarantine: str | None = None
     """What the commit is to say of changes that are in quarantine (`lake/quarantine.py`); None: what the table says."""
+    copied: str = ""
+    """Of a table that is filled anew, the digest of the snapshot under which its rows were copied."""
 
     @property
     def name(self) -> str:

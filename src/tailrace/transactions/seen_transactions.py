@@ -6,6 +6,8 @@ transaction, and not by LSN: the commit record of one may be in the log while it
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +18,8 @@ from numpy.typing import NDArray
 from tailrace.checksummed_file import fact
 from tailrace.dataclass import dataclass
 from tailrace.model import Lsn
+
+_DIGITS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,11 @@ class SeenTransactions:
 
     def _saw_changes(self, changes: pa.RecordBatch) -> NDArray[np.bool_]:
         return self.saw(changes["xid"].to_numpy().astype(np.int64))
+
+    @property
+    def digest(self) -> str:
+        """By which a snapshot is known again."""
+        return hashlib.sha256(json.dumps(self.facts()).encode()).hexdigest()[:_DIGITS]
 
     def facts(self) -> list[Any]:
         """In what JSON can hold."""

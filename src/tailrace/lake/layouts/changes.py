@@ -81,7 +81,7 @@ def append(target: TargetTable, files: Sequence[FileWritten], taken: Taken, what
     data = target.found.data_files(schema, run, without_statistics(schema, None))
     note = TableIdentity(
         target.span, target.relation, target.style, None, target.dropped, target.fingerprint_before(target.span.stop),
-        comments=target.said(in_changes=True), quarantine=target.quarantine,
+        comments=target.said(in_changes=True), quarantine=target.quarantine, copied=target.copied,
     ).note  # fmt: skip
     try:
         added = FileChanges(added=tuple(taken(data, file, _statistics(file)) for file in files))

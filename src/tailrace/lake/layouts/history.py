@@ -217,7 +217,7 @@ class _HistoryChange:
         target = self.target
         identity = TableIdentity(
             target.span, target.relation, target.style, self.unbounded, target.dropped,
-            target.fingerprint_before(target.span.stop), self.columns.kept, target.said(), target.quarantine,
+            target.fingerprint_before(target.span.stop), self.columns.kept, target.said(), target.quarantine, target.copied,
         )  # fmt: skip
         (changes, one), (more, other) = self.current.changes(), self.closed.changes()
         written = EditedFiles(
