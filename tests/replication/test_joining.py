@@ -360,6 +360,26 @@ def test_killed_while_tables_join(server: Server, tmp_path: Path, layout: str) -
             assert found.equal, found
 
 
+def test_another_one_is_altered_for_long(server: Server, tmp_path: Path) -> None:
+    """Whose publications the server tells nobody before that is over, by a transaction that began behind those that are waited for."""
+    _table(server, "a", "b", "c")
+    server.say("CREATE PUBLICATION p FOR TABLE a")
+    _mirrored(server, tmp_path)
+    with _following(server, tmp_path) as process, server.connect() as older, server.connect() as other:
+        older.execute("BEGIN; INSERT INTO c VALUES (100, 'older')")
+        server.say("ALTER PUBLICATION p ADD TABLE b")
+        until(lambda: process.poll() is not None or bool(_catalog(tmp_path).joining))
+        time.sleep(2)
+        other.execute("BEGIN; ALTER TABLE a ADD more int DEFAULT 3")
+        older.execute("COMMIT")
+        time.sleep(3)
+        assert process.poll() is None
+        assert _catalog(tmp_path).joining
+        other.execute("COMMIT")
+        _await_lake(server, tmp_path, process)
+    _verify(server, tmp_path)
+
+
 @pytest.mark.parametrize("format", ["delta", "iceberg"])
 def test_maintained_where_a_run_died_that_filled_it_anew(server: Server, tmp_path: Path, format: str) -> None:
     """A version that gathers files is not taken for a copy that was never made, though the table's last commit of ours was a copy's, and another

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
@@ -135,11 +135,17 @@ class ServerSnapshot:
         """Sessions of other processes."""
         return JoiningSessions.of(self.asked, database, self.exported, self.holder)
 
-    def published(self, publications: Sequence[str]) -> Collection[int]:
-        """The oids of those of its tables that the server's publications have; of all, where none is named, or one that is not the server's. Raises
-        PeerError as the server does."""
+    def published(self, publications: Sequence[str]) -> Collection[int] | None:
+        """The oids of those of its tables that the server's publications have; of all, where none is named, or one that is not the server's. None
+        where the server does not tell for now, since somebody alters another one that is published: he may wait for what is locked here, so the
+        snapshot is of no use any more. Raises PeerError as the server does."""
+        import psycopg  # noqa: PLC0415 - see above
+
         with self._session() as session:
-            published = published_by_session(session, publications)
+            try:
+                published = published_by_session(session, publications)
+            except psycopg.errors.LockNotAvailable:
+                return None
         return self.tables.keys() if published is None else self.tables.keys() & published
 
     def readable_files(
@@ -246,12 +252,15 @@ class _Readiness:
     def _locked(self, sessions: Sequence[Any], only: Sequence[int] | None) -> dict[int, ServerTable] | None:
         """The tables that the first session sees from now on, each of which all sessions have locked, if it may be read; None where it is to stop.
         Where one was made after the others were locked, all are locked anew."""
+        import psycopg  # noqa: PLC0415 - see above
+
         leader = sessions[0]
         while self._lock(sessions, only):
-            there = tables_seen(leader, only)
-            locked = {int(oid) for (oid,) in leader.execute(_LOCKED).fetchall()}
-            if all(oid in locked for oid, table in there.items() if not table.lacks):
-                return there
+            with suppress(psycopg.errors.LockNotAvailable):  # of one that may not be read, and has been locked by somebody else
+                there = tables_seen(leader, only)
+                locked = {int(oid) for (oid,) in leader.execute(_LOCKED).fetchall()}
+                if all(oid in locked for oid, table in there.items() if not table.lacks):
+                    return there
             _let_go(sessions)
         return None
 

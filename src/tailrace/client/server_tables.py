@@ -10,7 +10,7 @@ from typing import Any
 
 from tailrace.catalog.names.qualified_names import write_table_name
 from tailrace.client.catalog_files import as_ours
-from tailrace.client.copy_sessions import copy_session
+from tailrace.client.copy_sessions import LOCK_MILLISECONDS, copy_session
 from tailrace.dataclass import dataclass
 from tailrace.errors import PeerError, UsageError
 from tailrace.model import Lsn, Relation
@@ -119,15 +119,18 @@ def tables_named(dsn: str, database: str, names: Sequence[str]) -> list[int]:
     return [int(oid) for oid in found]
 
 
-def published_tables(dsn: str, database: str, oids: Sequence[int], publications: Sequence[str]) -> dict[int, ServerTable]:
-    """As they are now, those of these tables that the server's publications have; none where one of these is not the server's. Raises PeerError as
-    the server does."""
+def published_tables(dsn: str, database: str, oids: Sequence[int], publications: Sequence[str]) -> dict[int, ServerTable] | None:
+    """As they are now, those of these tables that the server's publications have; none where one of these is not the server's. None where the server
+    does not tell for now, since somebody alters one. Raises PeerError as the server does."""
     import psycopg  # noqa: PLC0415 - see above
 
     try:
         with copy_session(dsn, database) as connection:
+            connection.execute(f"SET lock_timeout = {LOCK_MILLISECONDS}")
             published = published_by_session(connection, publications) or set()
             there = tables_seen(connection, oids)
+    except psycopg.errors.LockNotAvailable:
+        return None
     except psycopg.Error as error:
         raise as_ours(error, database) from error
     return {oid: table for oid, table in there.items() if oid in published and oid in oids}

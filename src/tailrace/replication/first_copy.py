@@ -133,7 +133,8 @@ class FirstCopy:
         with ServerSnapshot.taken(log.dsn, database, THREADS, warn, self._wait, only=only, log=self._log_at_hand) as snapshot:
             if snapshot is None:
                 return []
-            published = snapshot.published(self.joining.publications)
+            if (published := snapshot.published(self.joining.publications)) is None:
+                return []
             files = snapshot.readable_files(published, self.options.strategy, self.is_stopping)
             with suppress(_Stopped):
                 if self._sees_what_is_confirmed(snapshot) and (window := self._window_to(snapshot.reach)) is not None:
@@ -326,6 +327,9 @@ class FirstCopy:
         if self._catalog.awaits_copy or not joining or not self.refused.oids.issuperset(joining):
             return False
         there = published_tables(self._log.dsn, self.acquired.slot.database, joining, self.joining.publications)
+        if there is None:
+            self.refused.put_off()
+            return True
         if not (there.keys() >= {*joining} and all(each.lacks for each in there.values())):
             return False
         self.refused.refuse(there)

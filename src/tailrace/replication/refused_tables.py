@@ -43,6 +43,10 @@ class RefusedTables:
                 self.warn(f"{why}\nHINT:  {error.hint}")
         self._told = set(refusals)
 
+    def put_off(self) -> None:
+        """Nobody can tell for now."""
+        self._again_at = time.monotonic() + self._pause
+
     def may_be_new(self, error: PeerError, catalog: LakeCatalog | None) -> bool:
         """Whether that is a REVOKE while tables are copied to a lake that has some, for all that is known: who tries again finds which table is
         refused now. If none is, the next such error is another."""
