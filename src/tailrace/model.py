@@ -172,6 +172,12 @@ class Relation:
     access_method: int = 2
 
     @property
+    def row_key(self) -> tuple[int, ...]:
+        """The columns, by attribute number, that tell a row from all others: the replica identity's, or, if that is FULL, the primary key's. Empty:
+        whole rows do."""
+        return self.identity or (self.primary_key if self.replica_identity == "f" else ())
+
+    @property
     def live_columns(self) -> tuple[Column, ...]:
         return tuple(column for column in self.columns if not column.dropped)
 

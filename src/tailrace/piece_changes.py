@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tailrace.decode import DELETE, INSERT, Batch, Reader, decode
+from tailrace.decode import DELETE, INSERT, UPDATE, Batch, Reader, decode
 from tailrace.errors import InsufficientLogging, TailraceError
 from tailrace.feed import PassedOver, QuarantinedChanges, RefusedChanges, TableChanges, WantedTable
 from tailrace.model import Relation
@@ -122,12 +122,29 @@ def _check_identity_then(batch: Batch, relation: Relation) -> None:
     """Raise PostgreSQL's refusal for rows that went while the table had no replica identity, though it has one by now: which they were nobody
     says."""
     then = batch.relation
-    if _has_identity(then) or not _has_identity(relation):  # of one that has none at the end, that is said there
+    if _has_identity(then):
+        _check_key_then(batch, relation)
+        return
+    if not _has_identity(relation):  # of one that has none at the end, that is said there
         return
     without = np.flatnonzero((batch.kind != INSERT) & ~batch.has_old)
     if len(without):
         command = replica_identity.DELETE if batch.kind[without[0]] == DELETE else replica_identity.UPDATE
         raise no_replica_identity(then, command, f"table {then}", int(batch.lsn[without[0]]))
+
+
+def _check_key_then(batch: Batch, relation: Relation) -> None:
+    """Raise InsufficientLogging for an UPDATE that says no more than that the replica identity of then stayed as it was, where the table's rows are
+    told apart by other columns by now: these may have changed."""
+    then, key = batch.relation, relation.row_key
+    if then.oid != relation.oid or then.replica_identity == "f" or set(key) <= set(then.identity):
+        return
+    silent = np.flatnonzero((batch.kind == UPDATE) & ~batch.has_old)
+    if len(silent):
+        raise InsufficientLogging(
+            f'the log does not say which row of table "{then.name}" was updated: its replica identity was another one then',
+            context=f"table {then}", lsn=int(batch.lsn[silent[0]]),
+        )  # fmt: skip
 
 
 def _has_identity(relation: Relation) -> bool:

@@ -20,9 +20,8 @@ from tailrace.wal.hashing import find, new_table
 def key_of(relation: Relation) -> tuple[str, ...]:
     """The columns that tell a row from all others: the replica identity's, or, if that is FULL, the primary key's. Empty:
     whole rows do."""
-    numbers = relation.identity or (relation.primary_key if relation.replica_identity == "f" else ())
     names = {column.number: column.name for column in relation.live_columns}
-    return tuple(names[number] for number in numbers if number in names)
+    return tuple(names[number] for number in relation.row_key if number in names)
 
 
 def row_codes(columns: Sequence[pa.Array]) -> NDArray[np.int64]:

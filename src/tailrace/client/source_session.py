@@ -29,8 +29,8 @@ from tailrace.dataclass import dataclass
 from tailrace.errors import UsageError
 from tailrace.transactions.seen_transactions import SeenTransactions
 
-_SETTINGS = {"search_path": "", "synchronous_commit": "local", "row_security": "off"}
-"""Of ours: a row that a policy hides from the role would be missing without a word, and is refused instead."""
+_SETTINGS = {"search_path": "", "synchronous_commit": "local", "row_security": "off", "standard_conforming_strings": "on"}
+"""Of ours: a row that a policy hides from the role would be missing without a word, and is refused instead; and constants are written for it."""
 _REWRITTEN = """
 WITH RECURSIVE below (oid) AS (SELECT %s::oid UNION SELECT inhrelid FROM pg_inherits JOIN below ON inhparent = below.oid)
 SELECT count(*) FROM below JOIN pg_class c USING (oid) WHERE c.relfilenode NOT IN (0, pg_relation_filenode(c.oid))
@@ -64,6 +64,11 @@ class SourceSession:
             made.close()
             raise
         return made
+
+    @property
+    def encoding(self) -> str:
+        """Of the database, as the server names it."""
+        return str(self.connection.info.parameter_status("server_encoding"))
 
     # -- its snapshot ------------------------------------------------------------------------------------------------------------------
 

@@ -78,7 +78,9 @@ class TargetTable:
         return WantedTable(self.relation, self.style, int(self.span.start), fill_missing)
 
 
-_UP_TO_THERE = "Bring it up to there first, with a range that ends at {}."
+_UP_TO_THERE = (
+    "Bring it up to there first, with a range that ends at {}; if one transaction did both, have the table copied again."
+)
 WRITES_ANEW = "ALTER a_column TYPE its_type USING coalesce(a_column, a_column)"
 """Of an ALTER TABLE. Where USING names the column alone, a server writes nothing anew."""
 _WRITE_ANEW = f"Have all rows written anew: ALTER TABLE … REPLICA IDENTITY FULL, {WRITES_ANEW}."

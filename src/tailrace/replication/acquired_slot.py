@@ -300,9 +300,9 @@ class AcquiredSlot:
         """Whether the server may hold up a COMMIT until this slot confirms it."""
         return is_synchronous(self.location, self.slot.name)
 
-    def give_prepared(self) -> Lsn:
-        """From what is confirmed on, transactions come at PREPARE; where that is."""
-        self.slot = replace(self.slot, two_phase=True, two_phase_at=self.slot.confirmed_flush_lsn)
+    def give_prepared(self, start: Lsn) -> Lsn:
+        """From where a stream starts on, or from what is confirmed, transactions come at PREPARE; where that is (`CreateDecodingContext`)."""
+        self.slot = replace(self.slot, two_phase=True, two_phase_at=max(start, self.slot.confirmed_flush_lsn))
         self.location.save(self.slot)
         return self.slot.two_phase_at
 

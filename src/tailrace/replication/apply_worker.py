@@ -38,7 +38,6 @@ from tailrace.lake.trouble import QuarantineNews
 from tailrace.model import Lsn, timestamptz_of
 from tailrace.pipeline.following import NothingNew
 from tailrace.pipeline.pipeline import Pipeline
-from tailrace.plan.demand import OF_TABLES
 from tailrace.replication.acquired_slot import AcquiredSlot
 from tailrace.replication.apply_retry import ApplyRetry
 from tailrace.replication.earlier_log import earlier_windows
@@ -50,6 +49,7 @@ from tailrace.replication.other_runs import OtherRuns
 from tailrace.replication.receiving import Outage, may_pass
 from tailrace.replication.refused_tables import RefusedTables
 from tailrace.replication.waiting import Waiter
+from tailrace.replication.windows_for_tables import next_for_tables
 from tailrace.sources.received_log import ReceivedLog
 from tailrace.storage.location_folder import is_received
 from tailrace.storage.segments import UnfinishedCopy
@@ -160,7 +160,7 @@ class ApplyWorker:
             self.check()
             began = time.monotonic()
             try:
-                polled = self.acquired.poll(OF_TABLES, Limit(self.until.lsn, self.pace.window))
+                polled = next_for_tables(self.acquired, Limit(self.until.lsn, self.pace.window))
             except (MissingHistory, UnfinishedCopy, PeerError) as error:
                 if not self.pace.follows or not may_pass(error, self.acquired.slot.source):
                     raise

@@ -51,6 +51,7 @@ from tailrace.replication.joining import Joining
 from tailrace.replication.next_window import Limit, is_full
 from tailrace.replication.refused_tables import RefusedTables
 from tailrace.replication.waiting import Waiter
+from tailrace.replication.windows_for_tables import next_for_tables
 from tailrace.sources.received_log import ReceivedLog
 from tailrace.storage.state_location import definitions_in
 from tailrace.types.encodings.server_encodings import codec_of_values
@@ -162,7 +163,7 @@ class FirstCopy:
 
     def _log_at_hand(self) -> LogAtHand:
         """As far as it is one window: beyond what the lake has. What joins behind that joins too late."""
-        polled = self.acquired.poll(OF_TABLES, Limit(None, self.size))
+        polled = next_for_tables(self.acquired, Limit(None, self.size))
         if isinstance(polled, NothingNew):
             at_hand = LogAtHand(self.acquired.read_upto, self.acquired.empty_window(OF_TABLES).newest_open)
         else:
@@ -189,7 +190,7 @@ class FirstCopy:
         self.check()
         # A standby sends more than it shows.
         upto = replayed_upto(self._log.dsn, self.acquired.slot.database) if self._of_standby and confirms else None
-        polled = self.acquired.poll(OF_TABLES, Limit(upto, self.size))
+        polled = next_for_tables(self.acquired, Limit(upto, self.size))
         if isinstance(polled, NothingNew):
             return
         self._note_late(polled)
@@ -227,7 +228,7 @@ class FirstCopy:
                 acquired.go_to(catalog.caught_up)
                 begun = True
             self.check()
-            polled = acquired.poll(OF_TABLES, Limit(catalog.complete, self.size))
+            polled = next_for_tables(acquired, Limit(catalog.complete, self.size))
             if isinstance(polled, NothingNew):
                 self.waiter.sleep(time.monotonic() + _LOOK_AGAIN)
             else:
@@ -248,7 +249,7 @@ class FirstCopy:
             self.check()
             if not self.is_received:
                 self._log.catch_up(acquired.location.warn)
-            polled = acquired.poll(OF_TABLES, Limit(None, self.size))
+            polled = next_for_tables(acquired, Limit(None, self.size))
             if not isinstance(polled, NothingNew):
                 if polled.span.stop >= end:
                     return polled

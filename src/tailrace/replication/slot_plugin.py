@@ -11,11 +11,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tailrace.errors import UsageError
+from tailrace.model import Lsn
 from tailrace.plugins.failures import start_up
 from tailrace.plugins.output_plugin import OutputPlugin
 from tailrace.plugins.registry import plugin_named
 
 if TYPE_CHECKING:
+    from tailrace.publications.publishing.entry_timeline import Definitions
     from tailrace.replication.acquired_slot import AcquiredSlot
     from tailrace.slots.slot import Slot
 
@@ -43,9 +45,11 @@ def started_plugin(
     return plugin
 
 
-def plugin_of(acquired: AcquiredSlot, options: Mapping[str, str | None], parameters: Mapping[str, str]) -> OutputPlugin:
-    """The plugin of an acquired slot. One whose options ask for prepared transactions has them from a slot that was created
-    without, and the slot gives them from here on."""
+def plugin_of(
+    acquired: AcquiredSlot, options: Mapping[str, str | None], parameters: Mapping[str, str], start: Lsn | None = None
+) -> OutputPlugin:  # fmt: skip
+    """The plugin of an acquired slot, for who wants what comes from `start` on. One whose options ask for prepared transactions has them from a slot
+    that was created without, and the slot gives them from there on."""
     slot = acquired.slot
     if not slot.plugin:
         raise UsageError(
@@ -55,10 +59,25 @@ def plugin_of(acquired: AcquiredSlot, options: Mapping[str, str | None], paramet
     plugin = started_plugin(slot.plugin, options, parameters, acquired.major, slot)
     context = plugin.context
     if context.two_phase and not slot.two_phase:
-        context.two_phase_since = int(acquired.give_prepared())
+        context.two_phase_since = int(acquired.give_prepared(start or Lsn(0)))
     if plugin.wants.publication_names is not None:
-        context.definitions = acquired.location.publications.read(slot.system, slot.database_oid, slot.database).in_order
+        context.definitions = _definitions(acquired)
     return plugin
+
+
+def check_definitions(acquired: AcquiredSlot, plugin: OutputPlugin) -> None:
+    """Raise UsageError (57P01) where what its publications are was said anew in the state location since the plugin was started: who connects again
+    has them as they are now. A server's change with its log; these do not."""
+    if plugin.wants.publication_names is not None and _definitions(acquired) != plugin.context.definitions:
+        raise UsageError(
+            "terminating walsender process due to a change of the publications that are defined here", sqlstate="57P01",
+            hint="Connect again: a subscriber does so by itself.",
+        )  # fmt: skip
+
+
+def _definitions(acquired: AcquiredSlot) -> Definitions:
+    slot = acquired.slot
+    return acquired.location.publications.read(slot.system, slot.database_oid, slot.database).in_order
 
 
 @contextmanager

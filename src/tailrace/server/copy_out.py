@@ -16,6 +16,7 @@ from tailrace.server.source_snapshots import no_server
 from tailrace.server.transactions import REPEATABLE
 from tailrace.sql.copy_command import CopyCommand, copy_command
 from tailrace.storage.state_location import definitions_in
+from tailrace.types.encodings.server_encodings import NAMES, SQL_ASCII, UNCONVERTED
 from tailrace.wire.frames import frame_rows
 from tailrace.wire.messages import CopyDone, CopyOutResponse
 
@@ -69,6 +70,8 @@ async def _rows_of(source: SourceSession, command: CopyCommand, session: ClientS
 
 
 def _begun(source: SourceSession, command: CopyCommand, parameters: dict[str, str]) -> SourceCopy:
+    if parameters["client_encoding"] == NAMES[SQL_ASCII] and source.encoding not in UNCONVERTED:
+        parameters |= {"client_encoding": "UTF8"}  # as streams have it for such a client
     source.set(parameters)
     source.check_unchanged(command.oid, command.table)
     return source.copy_out(command.text)

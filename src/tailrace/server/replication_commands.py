@@ -323,6 +323,6 @@ def _plugin(acquired: AcquiredSlot, command: grammar.StartReplicationCmd, sessio
         where = f'slot "{slot.name}", output plugin "{slot.plugin}", in the startup callback'
         raise UsageError("conflicting or redundant options", context=where, sqlstate="42601")
     with no_hint_of_plugins():
-        plugin = plugin_of(acquired, dict(command.options), session.parameters.of_text.of_plugin)
+        plugin = plugin_of(acquired, dict(command.options), session.parameters.of_text.of_plugin, command.start)
     session.role.privileges.check_publications(plugin.wants.publication_names)
     return plugin

@@ -26,6 +26,7 @@ from tailrace.plugins.printing import few_at_a_time
 from tailrace.replication.acquired_slot import AcquiredSlot
 from tailrace.replication.next_window import Limit
 from tailrace.replication.shared_plans import SharedPlans
+from tailrace.replication.slot_plugin import check_definitions
 from tailrace.replication.waiting import AsyncWaiter
 from tailrace.server.clock import now
 from tailrace.server.lag import LagTracker
@@ -161,6 +162,7 @@ class WalSender:
             await self._waiter.wait(polled, self._confirmed_at + _CONFIRM_EVERY if self._has_to_confirm else float("inf"))
 
     def _poll(self) -> Pipeline | NothingNew:
+        check_definitions(self.acquired, self.plugin)
         if self.plans is not None and (self._begins or self.others()):
             return self.plans.poll(self.acquired, self.plugin.demand, FAR_BEHIND)
         return self.acquired.poll(self.plugin.demand, Limit(window=FAR_BEHIND))

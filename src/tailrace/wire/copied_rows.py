@@ -36,9 +36,10 @@ _WIDTHS: Mapping[int, int] = {
 _VIRTUAL = "v"
 SETTINGS: Mapping[str, str] = {
     "DateStyle": "ISO, MDY", "TimeZone": "UTC", "IntervalStyle": "postgres", "bytea_output": "hex", "extra_float_digits": "1",
-    "search_path": "public", "row_security": "off", "lc_monetary": "C",
+    "search_path": "public", "row_security": "off", "lc_monetary": "C", "standard_conforming_strings": "on",
 }  # fmt: skip
-"""Of the session that copies: text is printed as in the changes, and rows that a policy would hide are an error."""
+"""Of the session that copies: text is printed as in the changes, rows that a policy would hide are an error, and constants of row filters are read as
+they were written."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from tailrace.client.replication_connection import APPLICATION_NAME, Replication
 from tailrace.dataclass import dataclass
 from tailrace.errors import PeerError, TailraceError, UnsupportedWal
 from tailrace.majors import MAJORS, NEWEST, OLDEST
-from tailrace.types.encodings.server_encodings import NAMES, SQL_ASCII, codec_named
+from tailrace.types.encodings.server_encodings import NAMES, SQL_ASCII, UNCONVERTED, codec_named
 from tailrace.types.quoting import quote_identifier
 from tailrace.wal.xlog import LOGICAL, WAL_LEVELS
 
@@ -38,7 +38,6 @@ _PATIENCE = "10"
 _LONGEST_QUERY = "60s"
 _CLOCKS_AGREE = 2.0
 """Seconds."""
-_UNCONVERTED = ("SQL_ASCII", "MULE_INTERNAL")
 _CONNECTABLE = "SELECT datname FROM pg_database WHERE datallowconn AND NOT datistemplate AND has_database_privilege(oid, 'CONNECT') ORDER BY 1"
 
 
@@ -102,7 +101,7 @@ class Examination:
         parameters = {
             "search_path": "pg_catalog", "statement_timeout": _LONGEST_QUERY, "tailrace.old_after": self.old_after, NAMED: named,
         }  # fmt: skip
-        if connection.info.parameter_status("server_encoding") not in _UNCONVERTED:
+        if connection.info.parameter_status("server_encoding") not in UNCONVERTED:
             parameters["client_encoding"] = "UTF8"
         try:
             for name, value in {**parameters, "tailrace.walsenders": "0"}.items():

@@ -11,6 +11,8 @@ SQL_ASCII = 0
 """pg_database.encoding where nobody says what bytes mean."""
 CHECKED = "sql_ascii"
 """Stands for a codec where a database is in SQL_ASCII, and its text goes to somebody who reads UTF-8: it is left as it is, if it is that."""
+UNCONVERTED = ("SQL_ASCII", "MULE_INTERNAL")
+"""Of which a server makes no UTF-8."""
 NAMES = {
     0: "SQL_ASCII", 1: "EUC_JP", 2: "EUC_CN", 3: "EUC_KR", 4: "EUC_TW", 5: "EUC_JIS_2004", 6: "UTF8", 7: "MULE_INTERNAL", 8: "LATIN1",
     9: "LATIN2", 10: "LATIN3", 11: "LATIN4", 12: "LATIN5", 13: "LATIN6", 14: "LATIN7", 15: "LATIN8", 16: "LATIN9", 17: "LATIN10",
