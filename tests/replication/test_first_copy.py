@@ -397,3 +397,26 @@ def test_what_may_not_be_read(server: Server, tmp_path: Path) -> None:
         "REVOKE ALL ON FUNCTION pg_read_binary_file(text, bigint, bigint, boolean) FROM reader",
         "DROP ROLE reader",
     )
+
+
+def test_schemas_that_change_places(server: Server, tmp_path: Path) -> None:
+    """ALTER SCHEMA waits for no lock on a table, and a COPY means who has the name by then."""
+    large = "INSERT INTO a{} SELECT g, repeat(md5(g::text), 20) FROM generate_series(1, 3000) g"
+    server.say(
+        *(f"CREATE TABLE a{number} (id int PRIMARY KEY, v text)" for number in range(4)), *(large.format(number) for number in range(4)),
+        "CREATE SCHEMA s", "CREATE SCHEMA n",
+        "CREATE TABLE s.t (id int PRIMARY KEY, v text)", "CREATE TABLE n.t (id int PRIMARY KEY, v text)",
+        "INSERT INTO s.t VALUES (1, 'blue')", "INSERT INTO n.t VALUES (2, 'green')",
+    )  # fmt: skip
+    locked = "SELECT count(*) > 0 FROM pg_locks WHERE relation = 'a0'::regclass AND mode = 'AccessShareLock'"
+    with subprocess.Popen(
+        [TAILRACE, *_words(server, tmp_path, "--copy-rate", "2MB/s")], stderr=subprocess.PIPE, text=True
+    ) as process:
+        until(lambda: process.poll() is not None or bool(server.value(locked)))
+        time.sleep(0.5)
+        server.say("BEGIN; ALTER SCHEMA s RENAME TO x; ALTER SCHEMA n RENAME TO s; ALTER SCHEMA x RENAME TO n; COMMIT")
+        _, said = process.communicate(timeout=120)
+    assert process.returncode == 0, said
+    assert "got another name while it was copied; what is not copied yet is begun anew" in said
+    done = ran("verify", server.dsn(), "--database", server.dbname, "--to", tmp_path / "lake")
+    assert done.returncode == 0, done.stdout + done.stderr

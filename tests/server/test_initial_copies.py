@@ -16,6 +16,7 @@ from support.command import ran
 from support.served import Served
 from support.servers import Server
 from support.waiting import until
+from tailrace.lake.reading import read_table
 
 pytestmark = pytest.mark.postgres
 MAJORS = (18, 14, 15, 16, 17)
@@ -136,6 +137,81 @@ def test_a_publication_that_is_defined_beside_the_source(tmp_path: Path) -> None
             until(lambda: there.sql("SELECT * FROM t ORDER BY id") == [(each, None, each) for each in (2, 4, 6, 8)])
             source.say("INSERT INTO t VALUES (10, 'x', 10), (11, 'x', 11)", "UPDATE t SET w = 0 WHERE id = 4")
             until(lambda: there.sql("SELECT id, w FROM t ORDER BY id") == [(2, 2), (4, 0), (6, 6), (8, 8), (10, 10)])
+            there.say("DROP SUBSCRIPTION s")
+
+
+def test_one_that_is_defined_anew_while_it_is_streamed(tmp_path: Path) -> None:
+    """What it has by then is streamed from then on, without a gap behind the copy of a table that was added."""
+    with Server(18, OF_SOURCE) as source, Server(18, OF_SUBSCRIBER) as there:
+        for side in (source, there):
+            side.say("CREATE TABLE t (id int PRIMARY KEY)", "CREATE TABLE u (id int PRIMARY KEY)")
+        source.say("INSERT INTO t VALUES (1), (200)", "INSERT INTO u VALUES (1)")
+
+        def publication(verb: str, what: str) -> None:
+            words = (
+                "publication",
+                verb,
+                f"here {what}",
+                source.dsn(),
+                "--database",
+                source.dbname,
+                "--state",
+                tmp_path / "state",
+            )
+            ran(*words).check_returncode()
+
+        publication("create", "FOR TABLE t WHERE (id < 100)")
+        with Served(source.dsn(), tmp_path / "state") as served:
+            there.say(f"CREATE SUBSCRIPTION s CONNECTION '{served.dsn()}' PUBLICATION here")
+            until(lambda: there.sql("TABLE t") == [(1,)])
+            publication("alter", "ADD TABLE u")
+            there.say("ALTER SUBSCRIPTION s REFRESH PUBLICATION")
+            until(lambda: there.sql("TABLE u") == [(1,)])
+            source.say("INSERT INTO u VALUES (2)", "INSERT INTO t VALUES (2), (300)")
+            until(lambda: there.sql("TABLE u ORDER BY id") == [(1,), (2,)] and there.sql("TABLE t ORDER BY id") == [(1,), (2,)])
+            publication("alter", "SET TABLE t WHERE (id < 1000), u")
+            source.say("INSERT INTO t VALUES (400)")
+            until(lambda: there.sql("TABLE t ORDER BY id") == [(1,), (2,), (400,)])
+            assert "due to a change of the publications that are defined here" in served.said()
+            there.say("DROP SUBSCRIPTION s")
+
+
+def test_constants_of_filters_where_backslashes_escape(tmp_path: Path) -> None:
+    """They are read as they were written, whatever the source's own sessions do."""
+    with Server(18, OF_SOURCE) as source, Server(18, OF_SUBSCRIBER) as there:
+        source.say(
+            "ALTER ROLE postgres SET standard_conforming_strings = off", "ALTER ROLE postgres SET escape_string_warning = off"
+        )
+        for side in (source, there):
+            side.say("CREATE TABLE t (v text PRIMARY KEY)")
+        with source.connect() as writer:
+            writer.execute("SET standard_conforming_strings = on")
+            writer.execute(r"INSERT INTO t VALUES ('a\b'), ('a'), ('ab')")
+            writer.execute(r"CREATE PUBLICATION p FOR TABLE t WHERE (v <> 'a\b')")
+        with Served(source.dsn(), tmp_path / "state") as served:
+            there.say(f"CREATE SUBSCRIPTION s CONNECTION '{served.dsn()}' PUBLICATION p")
+            until(lambda: there.sql("TABLE t ORDER BY v") == [("a",), ("ab",)])
+            there.say("DROP SUBSCRIPTION s")
+        ran(
+            "mirror", source.dsn(), "--publication", "p", "--to", tmp_path / "lake", "--state", tmp_path / "of lake"
+        ).check_returncode()
+        assert sorted(read_table(tmp_path / "lake/public.t")["v"].to_pylist()) == ["a", "ab"]
+
+
+def test_text_for_a_subscriber_in_sql_ascii(tmp_path: Path) -> None:
+    """Of a source in LATIN1 copy and stream have the same bytes, so that rows are found again."""
+    with Server(18, OF_SOURCE) as source, Server(18, OF_SUBSCRIBER) as there:
+        source.say("CREATE DATABASE d ENCODING 'LATIN1' TEMPLATE template0 LOCALE 'C'")
+        there.say("CREATE DATABASE d ENCODING 'SQL_ASCII' TEMPLATE template0 LOCALE 'C'")
+        source.dbname = there.dbname = "d"
+        for side in (source, there):
+            side.say("CREATE TABLE t (k text PRIMARY KEY, n int)")
+        source.say("INSERT INTO t VALUES ('ä', 1), ('ö', 2)", "CREATE PUBLICATION p FOR TABLE t")
+        with Served(source.dsn(), tmp_path / "state", dbname="d") as served:
+            there.say(f"CREATE SUBSCRIPTION s CONNECTION '{served.dsn()}' PUBLICATION p")
+            until(lambda: there.value("SELECT count(*) FROM t") == 2)
+            source.say("DELETE FROM t WHERE k = 'ä'", "UPDATE t SET n = 3 WHERE k = 'ö'")
+            until(lambda: there.sql("SELECT k::bytea, n FROM t") == [("ö".encode(), 3)])
             there.say("DROP SUBSCRIPTION s")
 
 

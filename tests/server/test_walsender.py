@@ -336,3 +336,25 @@ def test_who_does_not_read_holds_back_nobody_else(server: Server, served: Served
         assert quick.data(59003)[-1].payload.startswith(b"COMMIT")
         assert time.monotonic() - began < 60
     server.say("DELETE FROM t WHERE id >= 1000")
+
+
+def test_prepared_before_a_stream_that_begins_to_give_prepared_ones(tmp_path: Path) -> None:
+    """What was prepared behind the slot's position, and before that at which the client starts, comes whole at COMMIT PREPARED."""
+    settings: dict[str, str | int] = {"wal_level": "logical", "wal_keep_size": "200MB", "max_prepared_transactions": 10}
+    options = " (proto_version '3', publication_names 'p', two_phase 'on')"
+    with Server(18, settings) as source:
+        source.say("CREATE TABLE t (id int PRIMARY KEY)", "CREATE PUBLICATION p FOR TABLE t")
+        with Served(source.dsn(), tmp_path / "state") as served:
+            for by in (source, served):
+                with by.connect() as client:
+                    client.execute("SELECT pg_create_logical_replication_slot('s', 'pgoutput')")
+            with source.connect() as writer:
+                writer.execute("BEGIN; INSERT INTO t VALUES (1); PREPARE TRANSACTION 'g'")
+                writer.execute("INSERT INTO t VALUES (2)")
+            start = str(source.value("SELECT pg_current_wal_insert_lsn()"))
+            source.say("COMMIT PREPARED 'g'")
+            came = []
+            for by in (source, served):
+                with RawStream(by, "s", start, options) as stream:
+                    came.append([each.payload[:1] for each in stream.data(5)])
+            assert came[0] == came[1] == [b"b", b"R", b"I", b"P", b"K"]

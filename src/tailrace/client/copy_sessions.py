@@ -25,6 +25,12 @@ LOCK_MILLISECONDS = 1000
 _IS_HELD = "SELECT EXISTS (SELECT FROM pg_catalog.pg_locks WHERE pid = %s AND locktype = 'relation' AND granted AND relation::bigint = %s)"
 
 
+class BeginAnew(PeerError):
+    """What was copied is of no use; who begins anew may succeed."""
+
+    default_sqlstate = "40001"
+
+
 @contextmanager
 def copy_session(dsn: str, database: str) -> Iterator[Any]:
     """Raises psycopg's errors."""

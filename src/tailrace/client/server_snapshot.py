@@ -22,11 +22,10 @@ from tailrace.client.catalog_files import ServerFiles, as_ours
 from tailrace.client.conninfo import words_of
 from tailrace.client.copy_options import CopyStrategy
 from tailrace.client.copy_rate import CopyRate
-from tailrace.client.copy_sessions import LOCK_MILLISECONDS, JoiningSessions, copy_session, from_item
+from tailrace.client.copy_sessions import LOCK_MILLISECONDS, BeginAnew, JoiningSessions, copy_session, from_item
 from tailrace.client.running_transactions import BEGIN, is_standby, oldest_running, seen_by_snapshot, value_of, who_runs
 from tailrace.client.server_tables import ServerTable, published_by_session, tables_seen
 from tailrace.client.standby_snapshot import (
-    RECOVERY_CONFLICT,
     conflict_remedy,
     is_recovery_conflict,
     received,
@@ -58,10 +57,6 @@ class LogAtHand:
 
     end: Lsn = Lsn(0)
     newest_open: int = 0
-
-
-class _Promoted(PeerError):
-    """A standby is none any more."""
 
 
 class _Exported(NamedTuple):
@@ -184,7 +179,7 @@ class ServerSnapshot:
 
 
 def _with_remedy(error: TailraceError) -> TailraceError:
-    if is_recovery_conflict(error) and not isinstance(error, _Promoted):
+    if is_recovery_conflict(error) and not isinstance(error, BeginAnew):
         error.hint = conflict_remedy(error.detail)  # in place of the server's, to try again
     return error
 
@@ -244,9 +239,7 @@ class _Readiness:
             return seen, seen.end
         found = seen_by_exported(ask, ServerFiles(leader), exported), received(ask)
         if not is_standby(ask):
-            raise _Promoted(
-                "the standby was promoted before its tables could be copied", hint="Run this again.", sqlstate=RECOVERY_CONFLICT
-            )
+            raise BeginAnew("the standby was promoted before its tables could be copied", hint="Run this again.")
         return found
 
     def _locked(self, sessions: Sequence[Any], only: Sequence[int] | None) -> dict[int, ServerTable] | None:

@@ -8,11 +8,12 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
+from tailrace.catalog.names.qualified_names import write_table_name
 from tailrace.client.block_ranges import BlockRange
 from tailrace.client.catalog_files import as_ours
 from tailrace.client.copy_out import copied_rows
 from tailrace.client.copy_rate import CopyRate
-from tailrace.client.copy_sessions import JoiningSessions, from_item
+from tailrace.client.copy_sessions import BeginAnew, JoiningSessions, from_item
 from tailrace.client.table_pages import TablePages
 from tailrace.dataclass import dataclass
 from tailrace.errors import PeerError
@@ -42,10 +43,12 @@ class TablePart:
         try:
             if isinstance(self.sessions, JoiningSessions):
                 self.sessions.lock(session, self.rows.relation)
+            self._check_name(session)
             if self.pages is None:
                 yield from copied(self.blocks.where(self.where))
             else:
                 yield from self.pages.rows(session, self.blocks, self.rows.relation, self.rows.style, copied, self.rate)
+            self._check_name(session)
         except psycopg.Error as error:
             raise as_ours(error, "", f"table {self.rows.relation}") from error
         except PeerError as error:
@@ -53,6 +56,14 @@ class TablePart:
             raise
         finally:
             self.sessions.put(session)
+
+    def _check_name(self, session: Any) -> None:
+        """Raise BeginAnew where another table has the name, or none: a COPY means who has it by now, whatever the snapshot, and ALTER SCHEMA … RENAME
+        waits for no lock on a table."""
+        relation = self.rows.relation
+        name = write_table_name(relation.schema, relation.name)
+        if session.execute("SELECT pg_catalog.to_regclass(%s)::oid::bigint", (name,)).fetchone()[0] != relation.oid:
+            raise BeginAnew(f"table {relation} got another name while it was copied")
 
     def _copied(self, session: Any, where: str) -> Iterator[Any]:
         relation = self.rows.relation
