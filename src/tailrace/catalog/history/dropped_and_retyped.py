@@ -61,11 +61,10 @@ def altered_columns(history: History, oid: int, since: int, until: int) -> list[
 
 def key_changes(history: History, since: int, until: int) -> Iterator[Lsn]:
     """The commits in `[since, until)` that gave another key to a relation that had one, in order."""
-    classes, indexes = (
-        _moments(history, name, oid, since, until) for name, oid in (("pg_class", "oid"), ("pg_index", "indrelid"))
-    )
-    changed_classes = classes[0] & classes[1]  # others came, or are gone
-    for commit, oid in sorted(changed_classes | indexes[0] | indexes[1]):
+    began, ended = _moments(history, "pg_class", "oid", since, until)
+    _, without_index = _moments(history, "pg_index", "indrelid", since, until)  # or with another version of it
+    dropped = ended - began
+    for commit, oid in sorted((ended & began) | (without_index - dropped)):
         before, after = (history.relation_by_oid(oid, lsn) for lsn in (commit, commit + 1))
         if before is not None and after is not None and before.row_key and before.row_key != after.row_key:
             yield Lsn(commit)
@@ -74,8 +73,9 @@ def key_changes(history: History, since: int, until: int) -> Iterator[Lsn]:
 def _moments(history: History, name: str, oid: str, since: int, until: int) -> list[set[tuple[int, int]]]:
     """Where versions of a catalog's rows begin, and where they end, each with the oid of the relation."""
     table, found = history.table(name), list[set[tuple[int, int]]]()
+    seen = table.rows.begin < table.rows.end
     for ends in (table.rows.begin, table.rows.end):
-        rows = np.flatnonzero((ends >= since) & (ends < until))
+        rows = np.flatnonzero(seen & (ends >= since) & (ends < until))
         found.append(set(zip(ends[rows].tolist(), table[oid][rows].tolist(), strict=True)))
     return found
 
