@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import time
 from pathlib import Path
@@ -118,6 +119,31 @@ def test_what_a_copy_needs_is_refused_and_said(tmp_path: Path) -> None:
             for statement in ("DISABLE", "SET (slot_name = NONE)"):
                 there.execute(f"ALTER SUBSCRIPTION s {statement}".encode())
             there.execute(b"DROP SUBSCRIPTION s")
+
+
+def test_a_refresh_knows_what_was_committed_a_moment_ago(tmp_path: Path) -> None:
+    """Flushed or not, with no walsender to spare, and where the source was away until then."""
+    names = [f"t{number}" for number in range(8)]
+    settings: dict[str, str | int] = {"wal_keep_size": "200MB", "max_wal_senders": 1}
+    with Server(18, settings) as source, Server(18, SOON) as subscriber, Served(source.dsn(), tmp_path / "state") as served:
+        for side in (source, subscriber):
+            side.say(*(f"CREATE TABLE {name} (id int PRIMARY KEY)" for name in names))
+        source.say("CREATE PUBLICATION p")
+        subscriber.say(f"CREATE SUBSCRIPTION s CONNECTION '{served.dsn()}' PUBLICATION p")
+        for number, name in enumerate(names):
+            if number == 6:
+                source.stop()
+                with subscriber.connect() as there, contextlib.suppress(psycopg.Error):
+                    there.execute(b"ALTER SUBSCRIPTION s REFRESH PUBLICATION")
+                source.start()
+            with source.connect() as writer, subscriber.connect() as there:
+                writer.execute(b"SET synchronous_commit = off")
+                writer.execute(f"ALTER PUBLICATION p ADD TABLE {name}".encode())
+                there.execute(b"ALTER SUBSCRIPTION s REFRESH PUBLICATION WITH (copy_data = false)")
+                assert there.execute(
+                    f"SELECT count(*) FROM pg_subscription_rel WHERE srrelid = '{name}'::regclass".encode()
+                ).fetchone() == (1,)
+        subscriber.say("DROP SUBSCRIPTION s")
 
 
 def test_a_publication_that_is_defined_here(tmp_path: Path) -> None:
