@@ -9,10 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from support.cases import open_case
+from tailrace.client import wal_archive
 from tailrace.client.wal_archive import WalArchive
 from tailrace.errors import CorruptWal, FailedWrite
 from tailrace.model import PAGE_SIZE, Lsn
 from tailrace.storage.segment import segment_name
+from tailrace.storage.segment_files import list_segments
 
 SIZE = 1 << 20
 WAL = b"".join(number.to_bytes(8, "little") for number in range(1, 3 * SIZE // 8 + 1))
@@ -177,3 +180,22 @@ def test_a_whole_segment_that_is_cut_short(tmp_path: Path) -> None:
         archive.write(Lsn(0), memoryview(WAL)[:SIZE])
     archive.close()
     assert caught.value.lsn == 5000
+
+
+def test_one_becomes_whole_while_it_is_asked_where_the_log_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the look into the folder and that into the file, which then has another name."""
+    wal_dir = open_case("catalog_rewrite", 16, "with_slot", tmp_path).wal_dir
+    last = max(list_segments(wal_dir), key=lambda each: each.number)
+    partial = Path(last.path).rename(f"{last.path}.partial")
+    stop, arranged, renamed = (last.number + 1) * SIZE, wal_archive.arrange, list[Path]()
+    assert wal_archive.written_upto(wal_dir) < stop  # type: ignore[operator]
+
+    def arrange(directory: Path) -> object:
+        found = arranged(directory)
+        if not renamed:
+            renamed.append(partial.rename(last.path))
+        return found
+
+    monkeypatch.setattr(wal_archive, "arrange", arrange)
+    assert wal_archive.written_upto(wal_dir) == stop
+    assert renamed

@@ -293,7 +293,11 @@ def written_upto(directory: Path) -> Lsn | None:
     last = segments.by_number[stop // segments.segment_size - 1]
     if not last.partial or last.compression:
         return stop
-    with open(last.path, "rb") as file:
+    try:
+        file = open(last.path, "rb")  # noqa: SIM115 - what is read of it may fail otherwise
+    except FileNotFoundError:  # it has just become whole, and got its own name
+        return written_upto(directory)
+    with file:
         first, behind = 0, segments.segment_size // PAGE_SIZE  # pages are written one after the other
         while first < behind:
             middle = (first + behind) // 2
