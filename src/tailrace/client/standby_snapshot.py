@@ -11,7 +11,7 @@ to be removed. So nobody can ask for what a snapshot has seen by LSN; the xids t
 from __future__ import annotations
 
 from tailrace.client.catalog_files import READING, ServerFiles, as_ours
-from tailrace.client.copy_sessions import copy_session
+from tailrace.client.copy_sessions import BeginAnew, copy_session
 from tailrace.client.running_transactions import Ask, is_standby, value_of
 from tailrace.client.table_pages import exported_snapshot
 from tailrace.errors import PeerError, TailraceError
@@ -21,13 +21,13 @@ from tailrace.transactions.seen_transactions import SeenTransactions
 _LOW_WORD = 0xFFFF_FFFF
 _FILE_BYTES = 16 << 20
 """More than a snapshot of the most transactions has."""
-RECOVERY_CONFLICT = "40001"
-"""What ends a statement or a session there that is in the way of what is to be replayed: a lock on the primary, or rows that VACUUM has removed."""
 _LONGER = "On the standby set {}a longer max_standby_streaming_delay; or give the primary's connection string."
 
 
 def is_recovery_conflict(error: TailraceError) -> bool:
-    return error.sqlstate == RECOVERY_CONFLICT or "conflict with recovery" in error.message
+    """What ends a statement or a session there that is in the way of what is to be replayed, a lock on the primary or rows that VACUUM has removed.
+    And whatever else has who copies begin anew."""
+    return error.sqlstate == BeginAnew.default_sqlstate or "conflict with recovery" in error.message
 
 
 def conflict_remedy(detail: str) -> str:

@@ -24,6 +24,7 @@ from tailrace.client.doctor.findings import NOTE, OK, STOPS, WARNING, Finding, d
 from tailrace.client.managed_services import service_of
 from tailrace.client.refusals import refused_by, remedy_of
 from tailrace.client.replication_connection import APPLICATION_NAME, ReplicationConnection
+from tailrace.client.running_transactions import is_standby, value_of
 from tailrace.dataclass import dataclass
 from tailrace.errors import PeerError, TailraceError, UnsupportedWal
 from tailrace.majors import MAJORS, NEWEST, OLDEST
@@ -151,7 +152,7 @@ class Examination:
     # -- the cluster -----------------------------------------------------------------------------------------------------------
 
     def _of_cluster(self, connection: Any) -> Iterator[Finding]:
-        self._is_standby = bool(connection.execute("SELECT pg_is_in_recovery()").fetchone()[0])
+        self._is_standby = is_standby(value_of(connection))
         yield from ask(connection, STANDBY)
         yield from ask(connection, ROLE)
         with ExitStack() as open_connections:
